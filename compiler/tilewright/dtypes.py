@@ -1,0 +1,71 @@
+"""Element types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from tilewright.errors import VerifyError
+
+
+@dataclass(frozen=True)
+class DType:
+    """An element type.
+
+    name: as printed, e.g. `f32`; kind: `float`, `int`, `uint` or `bool`; bits: width in memory.
+    """
+
+    name: str
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def bytes(self) -> int:
+        """Size of one element in bytes."""
+        return self.bits // 8
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in ("int", "uint")
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy element type (bf16 through ml_dtypes)."""
+        return _NUMPY[self.name]
+
+    @staticmethod
+    def of(dtype: object) -> DType:
+        """The element type of a NumPy dtype. Raises VerifyError for types without a counterpart."""
+        found = _BY_NUMPY.get(np.dtype(dtype))  # type: ignore[call-overload]
+        if found is None:
+            raise VerifyError(f"element type {dtype} is not supported; known: {', '.join(DTYPES)}")
+        return found
+
+
+F64, F32, F16 = DType("f64", "float", 64), DType("f32", "float", 32), DType("f16", "float", 16)
+BF16 = DType("bf16", "float", 16)
+I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
+BOOL = DType("bool", "bool", 8)
+
+DTYPES = {t.name: t for t in (F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+_NUMPY = {
+    "f64": np.dtype(np.float64),
+    "f32": np.dtype(np.float32),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "bool": np.dtype(np.bool_),
+} | {f"{p}{b}": np.dtype(f"{'u' if p == 'u' else ''}int{b}") for p in "iu" for b in (8, 16, 32, 64)}
+_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
