@@ -120,9 +120,6 @@ class Storage:
         return self.halo[axis] if axis < len(self.halo) else (0, 0)
 
 
-PLAIN = Storage()
-
-
 @cache
 def _terms(tag: str) -> tuple[tuple[int, int, int], ...]:
     if "".join(m.group(0) for m in _TOKEN.finditer(tag)) != tag:
@@ -145,3 +142,6 @@ def _terms(tag: str) -> tuple[tuple[int, int, int], ...]:
 
 def _block_sizes(terms: Sequence[tuple[int, int, int]]) -> dict[int, int]:
     return {axis: divisor for axis, divisor, modulus in terms if not modulus}
+
+
+PLAIN = Storage()

@@ -1,0 +1,194 @@
+"""The graph: Glow's high-level IR (paper section 3.2). A Module holds Functions, a Function holds Nodes in order.
+
+Values are typed edges. Constants carry their array and may be transformed by passes; Placeholders are symbolic and
+may not. Nodes are kept in an order in which every value is produced before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.types import TensorType
+
+Attribute = Any  # int, float, str, bool, DType, tuples of these, or a NumPy array
+
+
+@dataclass(eq=False)
+class Value:
+    """A typed edge: result `index` of `producer`."""
+
+    name: str
+    type: TensorType
+    producer: Node | None = field(default=None, repr=False)
+    index: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.type.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+
+@dataclass(eq=False)
+class Placeholder(Value):
+    """An input of a function, bound at every run."""
+
+
+@dataclass(eq=False)
+class Constant(Value):
+    """A value known at compile time. data: array in the *memory* shape of the type's storage."""
+
+    data: np.ndarray = field(default_factory=lambda: np.zeros(()), repr=False)
+
+
+@dataclass(eq=False)
+class Node:
+    """One operation. inputs may hold None for an omitted optional operand.
+
+    bodies: sub-functions of control flow, or the one body of a Fused node, whose inputs correspond to the node's.
+    origin: names of the model's nodes that this one came from, for errors and reports.
+    """
+
+    op: str
+    name: str
+    inputs: list[Value | None]
+    attrs: dict[str, Attribute] = field(default_factory=dict)
+    outputs: list[Value] = field(default_factory=list)
+    bodies: tuple[Function, ...] = ()
+    origin: tuple[str, ...] = ()
+
+    @property
+    def output(self) -> Value:
+        """The only output. Raises ValueError when there are several."""
+        (value,) = self.outputs
+        return value
+
+    def operand(self, index: int) -> Value:
+        """A required operand."""
+        value = self.inputs[index]
+        if value is None:
+            raise ValueError(f"node '{self.name}': operand {index} of {self.op} is missing")
+        return value
+
+
+@dataclass(eq=False)
+class Function:
+    """inputs and outputs in order; nodes in topological order. output_names: as the model calls them."""
+
+    name: str
+    inputs: list[Placeholder] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    output_names: list[str] = field(default_factory=list)
+    _counter: dict[str, int] = field(default_factory=dict, repr=False)
+
+    def fresh(self, base: str) -> str:
+        """A name that no value of this function has yet: `base`, then `base.1`, `base.2`, ..."""
+        count = self._counter.get(base, 0)
+        self._counter[base] = count + 1
+        return base if count == 0 else self.fresh(f"{base}.{count}") if f"{base}.{count}" in self._counter else self._take(f"{base}.{count}")
+
+    def _take(self, name: str) -> str:
+        self._counter[name] = 1
+        return name
+
+    def add_input(self, name: str, type: TensorType) -> Placeholder:
+        value = Placeholder(self.fresh(name), type)
+        self.inputs.append(value)
+        return value
+
+    def constant(self, data: np.ndarray, name: str = "const", type: TensorType | None = None) -> Constant:
+        """A new constant; type defaults to the plain type of the array."""
+        array = np.ascontiguousarray(data).reshape(np.shape(data))
+        return Constant(self.fresh(name), type or TensorType(DType.of(array.dtype), array.shape), data=array)
+
+    def make_node(
+        self,
+        op: str,
+        inputs: Sequence[Value | None],
+        types: Sequence[TensorType],
+        attrs: Mapping[str, Attribute] | None = None,
+        name: str | None = None,
+        bodies: tuple[Function, ...] = (),
+        origin: tuple[str, ...] = (),
+        output_names: Sequence[str] | None = None,
+    ) -> Node:
+        """A node with fresh outputs of the given types, not yet inserted."""
+        node_name = name or self.fresh(op.lower())
+        node = Node(op, node_name, list(inputs), dict(attrs or {}), [], bodies, origin)
+        for index, type in enumerate(types):
+            wished = output_names[index] if output_names else (node_name if index == 0 else f"{node_name}.out{index}")
+            node.outputs.append(Value(self.fresh(wished) if output_names else self._value_name(wished), type, node, index))
+        return node
+
+    def _value_name(self, wished: str) -> str:
+        return self.fresh(wished + ".out") if wished in self._counter else self.fresh(wished)
+
+    def constants(self) -> list[Constant]:
+        """All constants in use, in order of first use."""
+        found: dict[int, Constant] = {}
+        for value in (*(v for node in self.nodes for v in node.inputs), *self.outputs):
+            if isinstance(value, Constant):
+                found.setdefault(id(value), value)
+        return list(found.values())
+
+    def users(self) -> dict[Value, list[tuple[Node, int]]]:
+        """Every use of every value: (node, operand index). Function outputs are not uses."""
+        uses: dict[Value, list[tuple[Node, int]]] = {}
+        for node in self.nodes:
+            for index, value in enumerate(node.inputs):
+                if value is not None:
+                    uses.setdefault(value, []).append((node, index))
+        return uses
+
+    def replace_uses(self, old: Value, new: Value) -> None:
+        """Let every user of `old`, the function's outputs included, use `new`."""
+        for node in self.nodes:
+            node.inputs = [new if value is old else value for value in node.inputs]
+        self.outputs = [new if value is old else value for value in self.outputs]
+
+    def sort(self) -> None:
+        """Order nodes so that producers come first, otherwise keeping the order."""
+        placed: set[int] = set()
+        members = {id(node) for node in self.nodes}
+        ordered: list[Node] = []
+        for root in self.nodes:
+            stack: list[tuple[Node, Iterator[Value | None]]] = [(root, iter(root.inputs))]
+            if id(root) in placed:
+                continue
+            placed.add(id(root))
+            while stack:
+                node, pending = stack[-1]
+                value = next((v for v in pending if _unplaced(v, members, placed)), None)
+                if value is None:
+                    ordered.append(node)
+                    stack.pop()
+                    continue
+                assert value.producer is not None
+                placed.add(id(value.producer))
+                stack.append((value.producer, iter(value.producer.inputs)))
+        self.nodes = ordered
+
+
+def _unplaced(value: Value | None, members: set[int], placed: set[int]) -> bool:
+    producer = value.producer if value is not None else None
+    return producer is not None and id(producer) in members and id(producer) not in placed
+
+
+@dataclass(eq=False)
+class Module:
+    """Functions that share constants. main: the function that runs."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    main: str = "main"
+
+    @property
+    def entry(self) -> Function:
+        return self.functions[self.main]
