@@ -13,7 +13,22 @@ from typing import Any, Protocol
 
 from tilewright.dtypes import BOOL, I64, DType
 
-ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "min", "max", "pow", "and", "or", "xor", "shl", "shr")
+ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floordiv",
+    "mod",
+    "min",
+    "max",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "shl",
+    "shr",
+)
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -212,7 +227,13 @@ def add(a: Expr, b: Expr) -> Expr:
         return b
     if _is(b, 0):
         return a
-    if isinstance(b, Const) and b.dtype == I64 and isinstance(a, Binary) and a.op == "add" and isinstance(a.b, Const):
+    if (
+        isinstance(b, Const)
+        and b.dtype == I64
+        and isinstance(a, Binary)
+        and a.op == "add"
+        and isinstance(a.b, Const)
+    ):
         return add(a.a, binary("add", a.b, b))
     return binary("add", a, b)
 
@@ -316,7 +337,15 @@ def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:
     return e
 
 
-_REBUILD = {"add": add, "sub": sub, "mul": mul, "floordiv": floordiv, "mod": mod, "min": minimum, "max": maximum}
+_REBUILD = {
+    "add": add,
+    "sub": sub,
+    "mul": mul,
+    "floordiv": floordiv,
+    "mod": mod,
+    "min": minimum,
+    "max": maximum,
+}
 
 
 def rewrite(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:

@@ -90,13 +90,13 @@ class Function:
     _counter: dict[str, int] = field(default_factory=dict, repr=False)
 
     def fresh(self, base: str) -> str:
-        """A name that no value of this function has yet: `base`, then `base.1`, `base.2`, ..."""
-        count = self._counter.get(base, 0)
-        self._counter[base] = count + 1
-        return base if count == 0 else self.fresh(f"{base}.{count}") if f"{base}.{count}" in self._counter else self._take(f"{base}.{count}")
-
-    def _take(self, name: str) -> str:
-        self._counter[name] = 1
+        """A name that nothing in this function has yet: `base`, else `base.1`, `base.2`, ..."""
+        name, count = base, self._counter.get(base, 0)
+        while name in self._counter:
+            count += 1
+            name = f"{base}.{count}"
+        self._counter[base] = count
+        self._counter.setdefault(name, 0)
         return name
 
     def add_input(self, name: str, type: TensorType) -> Placeholder:
@@ -123,13 +123,10 @@ class Function:
         """A node with fresh outputs of the given types, not yet inserted."""
         node_name = name or self.fresh(op.lower())
         node = Node(op, node_name, list(inputs), dict(attrs or {}), [], bodies, origin)
-        for index, type in enumerate(types):
-            wished = output_names[index] if output_names else (node_name if index == 0 else f"{node_name}.out{index}")
-            node.outputs.append(Value(self.fresh(wished) if output_names else self._value_name(wished), type, node, index))
+        names = output_names or [f"{node_name}.{index}" for index in range(len(types))]
+        for index, (wished, type) in enumerate(zip(names, types, strict=True)):
+            node.outputs.append(Value(self.fresh(wished), type, node, index))
         return node
-
-    def _value_name(self, wished: str) -> str:
-        return self.fresh(wished + ".out") if wished in self._counter else self.fresh(wished)
 
     def constants(self) -> list[Constant]:
         """All constants in use, in order of first use."""

@@ -26,7 +26,9 @@ class Fusion(IntEnum):
 
     ELEMENTWISE = 0  # output element i needs input element i only
     BROADCAST = 1  # likewise, with broadcast operands
-    INJECTIVE = 2  # one input element an output element, at a computed place: transpose, concat, slice, pad, gather
+    INJECTIVE = (
+        2  # one input element an output element, at a computed place: transpose, concat, slice, pad, gather
+    )
     REDUCTION = 3  # reductions; injective inputs may be fused
     COMPLEX = 4  # conv, matmul: elementwise operators may be fused to the output
     OPAQUE = 5  # never fused

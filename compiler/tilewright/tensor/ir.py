@@ -1,8 +1,8 @@
 """Tensor expressions (TVM paper section 4.1): what each element of a tensor is, without any loop order.
 
-    n = placeholder((64, 32), F32, "a")
-    k = reduce_axis(32, "k")
-    c = compute((64, 48), lambda i, j: sum_over(a[i, k] * b[k, j], k), "c")
+n = placeholder((64, 32), F32, "a")
+k = reduce_axis(32, "k")
+c = compute((64, 48), lambda i, j: sum_over(a[i, k] * b[k, j], k), "c")
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ from math import inf
 
 from tilewright.dtypes import F64, I64, DType
 from tilewright.errors import LoweringError
-from tilewright.expr import Expr, ExprLike, Var, add, const, maximum, minimum, mul, read, reads_of, rewrite, wrap
+from tilewright.expr import (
+    Expr,
+    ExprLike,
+    Var,
+    add,
+    const,
+    maximum,
+    minimum,
+    mul,
+    read,
+    reads_of,
+    rewrite,
+    wrap,
+)
 
 
 @dataclass(frozen=True)
@@ -121,7 +134,9 @@ class Tensor:
     def __getitem__(self, indices: ExprLike | Axis | tuple[ExprLike | Axis, ...]) -> Expr:
         parts = indices if isinstance(indices, tuple) else (indices,)
         if len(parts) != len(self.shape):
-            raise LoweringError(f"tensor '{self.name}' has rank {len(self.shape)} but is read with {len(parts)} indices")
+            raise LoweringError(
+                f"tensor '{self.name}' has rank {len(self.shape)} but is read with {len(parts)} indices"
+            )
         return read(self, [p.var if isinstance(p, Axis) else p for p in parts])
 
 
