@@ -108,22 +108,28 @@ class Block(Stmt):
     body: tuple[Stmt, ...]
 
 
+class Role(StrEnum):
+    """How a kernel uses a parameter; an `out` parameter is written whole."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+    SCRATCH = "scratch"
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """A loop program over parameters. outputs: how many of the last parameters are written (whole)."""
+    """A loop program over parameters. roles: one a parameter.
+
+    inplace: pairs (output, input) of parameter positions that may share memory: each element of the input is read,
+    for the last time, no later than the element of the output at the same place is written.
+    """
 
     name: str
     params: tuple[Buffer, ...]
-    outputs: int
+    roles: tuple[Role, ...]
     body: Stmt
-
-    @property
-    def inputs(self) -> tuple[Buffer, ...]:
-        return self.params[: len(self.params) - self.outputs]
-
-    @property
-    def results(self) -> tuple[Buffer, ...]:
-        return self.params[len(self.params) - self.outputs :]
+    inplace: tuple[tuple[int, int], ...] = ()
 
     def with_body(self, body: Stmt) -> Kernel:
         return replace(self, body=body)

@@ -1,0 +1,57 @@
+"""Options of a compilation, and the only place that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from platformdirs import user_cache_path
+
+from tilewright.errors import UsageError
+
+PRECISIONS = ("fp32",)
+ABLATIONS = ("fusion", "storage")
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What `compile` may be told.
+
+    target: `cpu`, `opencl[:NAME]` or `numpy`; precision: a contract of docs/precision.md; threads: None for all usable CPUs;
+    level: -O0 to -O3; without: optimisations left out, for ablations; dims: sizes of named dimensions.
+    """
+
+    target: str = "cpu"
+    precision: str = "fp32"
+    threads: int | None = None
+    level: int = 3
+    without: tuple[str, ...] = ()
+    dims: Mapping[str, int] = field(default_factory=dict)
+    machine: Path | None = None
+    cache_dir: Path | None = None
+    verify_each: bool = False
+    dump_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.precision not in PRECISIONS:
+            raise UsageError(f"unknown precision '{self.precision}'; known: {', '.join(PRECISIONS)}")
+        if self.level not in range(4):
+            raise UsageError(f"optimisation level {self.level} does not exist; use 0 to 3")
+        unknown = [name for name in self.without if name not in ABLATIONS]
+        if unknown:
+            raise UsageError(f"--without {','.join(unknown)}: known are {', '.join(ABLATIONS)}")
+        if self.threads is not None and self.threads < 1:
+            raise UsageError(f"--threads {self.threads}: at least one thread is needed")
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
+    return len(os.sched_getaffinity(0))
+
+
+def default_cache_dir() -> Path:
+    """TILEWRIGHT_CACHE_DIR, or the user's cache directory."""
+    chosen = os.environ.get("TILEWRIGHT_CACHE_DIR")
+    return Path(chosen) if chosen else user_cache_path("tilewright")

@@ -1,0 +1,62 @@
+"""What the compiler asks of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from tilewright.graph.ir import Node
+from tilewright.machine import Machine
+from tilewright.program.ir import Program
+from tilewright.program.plan import Plan
+from tilewright.runtime.segment import Segment
+from tilewright.schedule.schedule import Schedule
+from tilewright.tensor.ir import Tensor
+from tilewright.types import TensorType
+
+
+@dataclass(frozen=True)
+class Group:
+    """One kernel to be: the expressions of a primitive or of a Fused node.
+
+    inputs: placeholders in the order of the node's operands, with their types; outputs likewise.
+    anchor: the tensor of the operator that decides the template (the hardest to fuse), with that operator's name.
+    """
+
+    name: str
+    inputs: tuple[Tensor, ...]
+    input_types: tuple[TensorType, ...]
+    outputs: tuple[Tensor, ...]
+    output_types: tuple[TensorType, ...]
+    anchor: Tensor
+    anchor_op: str
+    ops: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A schedule with the template it came from; source: `default` or the key of a record."""
+
+    template: str
+    schedule: Schedule
+    source: str = "default"
+
+
+class Target(Protocol):
+    """name: as in `--target`; machine: what code is generated for."""
+
+    name: str
+    machine: Machine
+
+    def should_lower(self, node: Node) -> bool:
+        """Whether a node that could be lowered to simpler operators shall be."""
+        ...
+
+    def schedule(self, group: Group) -> Choice:
+        """The schedule of a group. Raises LoweringError."""
+        ...
+
+    def assemble(self, program: Program, plan: Plan) -> Segment:
+        """Code of a whole program. Raises CodegenError."""
+        ...
