@@ -25,8 +25,8 @@ def sha256_of(path: Path) -> str:
 def make_once(target: Path, make: Callable[[Path], None]) -> Path:
     """`target`, made by `make(temporary path)` when it does not exist yet.
 
-    Concurrent processes wait for the one that makes it. An interrupted or failed `make` leaves nothing behind.
-    Raises CacheError when the folder cannot be written; errors of `make` pass through.
+    Concurrent processes wait for the one that makes it. An interrupted or failed `make` leaves nothing
+    behind. Raises CacheError when the folder cannot be written; errors of `make` pass through.
     """
     if target.is_file():
         return target

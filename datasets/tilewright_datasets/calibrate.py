@@ -1,8 +1,8 @@
 """Batch-normalisation statistics by measurement: one seeded batch is walked through the graph, node by node.
 
-Everything is evaluated in float64 and each statistic is then rounded to 11 significant bits. Float32 sums differ between
-CPUs in their last bits, which would land on both sides of a rounding step now and then; float64 sums agree to about 1e-14,
-so the rounded value, and with it the file, is the same everywhere.
+Everything is evaluated in float64 and each statistic is then rounded to 11 significant bits. Float32 sums
+differ between CPUs in their last bits, which would land on both sides of a rounding step now and then;
+float64 sums agree to about 1e-14, so the rounded value, and with it the file, is the same everywhere.
 """
 
 from collections import Counter
@@ -22,7 +22,8 @@ Attributes = dict[str, Any]
 def measure_batch_norms(graph: GraphWriter, batch: Array) -> None:
     """Replace the mean and variance of every BatchNormalization of `graph` by those of `batch` at that place.
 
-    `batch` is the value of the graph's first input, [N, C, H, W]. Nodes after the last BatchNormalization are not evaluated.
+    `batch` is the value of the graph's first input, [N, C, H, W]. Nodes after the last BatchNormalization are
+    not evaluated.
     """
     last = max(index for index, node in enumerate(graph.nodes) if node.op_type == "BatchNormalization")
     nodes = graph.nodes[: last + 1]
@@ -54,7 +55,8 @@ def _measure(graph: GraphWriter, node: onnx.NodeProto, x: Array) -> None:
 def _rounded(values: Array) -> Array:
     mantissa, exponent = np.frexp(values)
     scale = 1 << _SIGNIFICANT_BITS
-    return np.ldexp(np.rint(mantissa * scale) / scale, exponent).astype(np.float32)
+    rounded: Array = np.ldexp(np.rint(mantissa * scale) / scale, exponent).astype(np.float32)
+    return rounded
 
 
 def _conv(attributes: Attributes, x: Array, weight: Array) -> Array:
@@ -97,7 +99,8 @@ def _batch_norm(
     attributes: Attributes, x: Array, gamma: Array, beta: Array, mean: Array, var: Array
 ) -> Array:
     scale = gamma / np.sqrt(var + attributes["epsilon"])
-    return x * scale[:, None, None] + (beta - mean * scale)[:, None, None]
+    result: Array = x * scale[:, None, None] + (beta - mean * scale)[:, None, None]
+    return result
 
 
 def _max_pool(attributes: Attributes, x: Array) -> Array:

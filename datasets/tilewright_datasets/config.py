@@ -1,7 +1,7 @@
 """Where the room keeps files and where it fetches them: the only place that reads the environment.
 
-`TILEWRIGHT_CACHE_DIR` moves the cache; `TILEWRIGHT_MIRROR` replaces the base address of the public ONNX models
-(an `http://`, `https://` or `file://` address).
+`TILEWRIGHT_CACHE_DIR` moves the cache; `TILEWRIGHT_MIRROR` replaces the base address of the public ONNX
+models (an `http://`, `https://` or `file://` address).
 """
 
 import os
@@ -25,7 +25,7 @@ class Config:
 
 
 def from_environment() -> Config:
-    """The configuration that the environment asks for, else the platform's user cache and the public address."""
+    """What the environment asks for, else the platform's user cache and the public address."""
     cache = os.environ.get("TILEWRIGHT_CACHE_DIR") or platformdirs.user_cache_dir("tilewright")
     mirror = os.environ.get("TILEWRIGHT_MIRROR") or ONNX_MODELS_BASE
     return Config(cache_dir=Path(cache).expanduser() / "datasets", mirror=mirror.rstrip("/"))

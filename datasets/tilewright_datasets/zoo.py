@@ -32,8 +32,9 @@ def suite(name: str) -> list[str]:
 def model_path(name: str) -> Path | None:
     """The ONNX file of a zoo model, or None when `name` is not a zoo name.
 
-    The first use builds or fetches it (progress on stderr); concurrent processes wait for one of them to do so.
-    Raises DataError when a download fails or does not match its checksum, CacheError when the cache cannot be written.
+    The first use builds or fetches it (progress on stderr); concurrent processes wait for one of them to do
+    so. Raises DataError when a download fails or does not match its checksum, CacheError when the cache
+    cannot be written.
     """
     settings = configuration.from_environment()
     if name in ZOO:
@@ -43,14 +44,14 @@ def model_path(name: str) -> Path | None:
 
 
 def preprocess_spec(name: str) -> Preprocess | None:
-    """What the zoo model `name` expects of an image; None for models without image input and for other names."""
+    """What the model `name` expects of an image; None for models without image input and other names."""
     if name in ZOO:
         return ZOO[name].preprocess
     return None
 
 
 def cached_file(model: ZooModel, settings: Config) -> Path:
-    """Where the file of `model` is or will be. The digest is in the folder's name: a changed definition is built anew."""
+    """Where the file of `model` is or will be; the folder is its digest, so a changed definition is built anew."""
     return settings.cache_dir / "zoo" / model.sha256[:12] / f"{model.name}.onnx"
 
 
@@ -60,8 +61,8 @@ def _write(model: ZooModel, draft: Path, settings: Config) -> None:
     found = sha256_of(draft)
     if found != model.sha256:
         warnings.warn(
-            f"[zoo-digest] {model.name} was built with SHA-256 {found}, the manifest says {model.sha256}: it is a valid model, "
-            "but results with it cannot be compared with those of other machines. Silence with "
+            f"[zoo-digest] {model.name} was built with SHA-256 {found}, the manifest says {model.sha256}: "
+            "it is a valid model, but results with it cannot be compared with those of other machines. Silence with "
             "warnings.simplefilter('ignore', tilewright_datasets.zoo.ZooDigestWarning)",
             ZooDigestWarning,
             stacklevel=2,

@@ -1,7 +1,8 @@
-"""EfficientNet-Lite 0, 1 and 2 with their ImageNet weights: no squeeze-excite, ReLU6, TensorFlow's SAME padding.
+"""EfficientNet-Lite 0, 1 and 2 with their ImageNet weights: no squeeze-excite, ReLU6, TensorFlow's SAME
+padding.
 
-The weights come as a flat state dict (`_conv_stem.weight`, `_blocks.N._expand_conv.weight`, …). SAME padding puts the odd
-pixel at the bottom and right, so layers of stride 2 get asymmetric explicit pads.
+The weights come as a flat state dict (`_conv_stem.weight`, `_blocks.N._expand_conv.weight`, …). SAME padding
+puts the odd pixel at the bottom and right, so layers of stride 2 get asymmetric explicit pads.
 """
 
 import math
@@ -76,8 +77,8 @@ def efficientnet_lite(
 ) -> onnx.ModelProto:
     """Input `data` 1×3×size×size, output `prob` 1×1000.
 
-    `width` scales channels (not those of stem and head), `depth` scales repeats (not those of the first and last stage).
-    Raises DataError when a tensor of `state` is missing, has another shape, or is left over.
+    `width` scales channels (not those of stem and head), `depth` scales repeats (not those of the first and
+    last stage). Raises DataError when a tensor of `state` is missing, has another shape, or is left over.
     """
     graph = GraphWriter(name)
     builder = _Builder(graph, state, graph.input("data", [1, 3, size, size]), size)
@@ -103,7 +104,7 @@ def efficientnet_lite(
 
 
 def _block(builder: _Builder, name: str, stage: _Stage, inputs: int, outputs: int, stride: int) -> None:
-    """Inverted residual: expand 1×1, depthwise, project 1×1, and the skip connection where shapes allow it."""
+    """Inverted residual: expand 1×1, depthwise, project 1×1, and the skip connection if shapes allow it."""
     entry, hidden = builder.x, inputs * stage.expansion
     if stage.expansion != 1:
         builder.conv(f"{name}._expand_conv", (inputs, hidden), 1)

