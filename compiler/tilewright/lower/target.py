@@ -10,7 +10,7 @@ from tilewright.graph.ir import Node
 from tilewright.machine import Machine
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
-from tilewright.runtime.segment import Segment
+from tilewright.segment import Segment
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Tensor
 from tilewright.types import TensorType

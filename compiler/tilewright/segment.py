@@ -1,10 +1,9 @@
-"""What a compiled network consists of, and what a device makes of it. The runtime knows nothing of the compiler."""
+"""What a compiled network consists of: the hand-over from targets, which make it, to the runtime, which runs it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -37,21 +36,3 @@ class Segment:
     arena_bytes: int
     features: tuple[str, ...] = ()
     info: dict[str, Any] = field(default_factory=dict)
-
-
-class Loaded(Protocol):
-    """A segment on its device, ready to run. `run` may be called from several threads at once."""
-
-    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
-        """Reads C-contiguous inputs of the ports' types, fills C-contiguous outputs. Raises RunError."""
-        ...
-
-
-class Device(Protocol):
-    """Loads segments of one target. Entry-point group `tilewright.devices`, by target name."""
-
-    name: str
-
-    def load(self, segment: Segment, threads: int) -> Loaded:
-        """Raises ArtefactError when this machine lacks what the segment needs."""
-        ...
