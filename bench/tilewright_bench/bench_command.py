@@ -1,0 +1,94 @@
+"""What `tilewright bench` does: compare or self-test, then write and show."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tilewright.errors import UsageError
+from tilewright_bench import tables
+from tilewright_bench.affinity import usable_cpus
+from tilewright_bench.comparison import Request, compare, has_failed
+from tilewright_bench.engines.base import Settings
+from tilewright_bench.engines.registry import parse_engine
+from tilewright_bench.measure import Plan
+from tilewright_bench.models import find_model, suite_names
+from tilewright_bench.options import engines_of
+from tilewright_bench.progress import Reporter
+from tilewright_bench.results import check_writable, write_result, write_text
+from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Where results go; stdout holds only JSON when `json_to` is '-'."""
+
+    json_to: str | None
+    csv_to: Path | None
+    md_to: Path | None
+    quiet: bool
+    verbose: bool
+
+    def prepare(self) -> None:
+        """Refuse an unwritable destination before anything is measured. Raises UsageError."""
+        logging.basicConfig(level=logging.DEBUG if self.verbose else logging.CRITICAL)
+        for destination in (self.json_to, self.csv_to, self.md_to):
+            check_writable(None if destination is None else str(destination))
+
+
+def run_bench(
+    models: Sequence[str],
+    suite: str | None,
+    engines: Sequence[str],
+    settings: Settings,
+    duration: float | None,
+    outputs: Outputs,
+) -> bool:
+    """Compare, write, show; False when something failed. Raises UsageError for what cannot be run at all."""
+    outputs.prepare()
+    specs = engines_of(engines)
+    names = [*models, *(suite_names(suite) if suite else [])]
+    if not names:
+        raise UsageError("nothing to measure: give a MODEL, --suite NAME or --selftest")
+    plan = Plan() if duration is None else Plan(duration_s=duration)
+    request = Request([find_model(name) for name in names], specs, settings, plan)
+    with Reporter(outputs.quiet) as reporter:
+        result = compare(request, reporter)
+    _write(result, outputs)
+    return not has_failed(result)
+
+
+def run_selftest(
+    models: Sequence[str],
+    engines: Sequence[str],
+    settings: Settings,
+    threads: int | None,
+    runs: int,
+    duration: float | None,
+    outputs: Outputs,
+) -> bool:
+    """Run the self-test and print its figures as JSON; False when the method could not tell."""
+    outputs.prepare()
+    if len(models) > 1 or len(engines) > 1:
+        raise UsageError("--selftest takes at most one MODEL and one --engine")
+    spec = parse_engine(engines[0] if engines else ENGINE)
+    model = find_model(models[0] if models else MODEL)
+    counts = [threads] if threads else sorted({1, min(2, len(usable_cpus()))})
+    plan = replace(Plan(), duration_s=duration or DURATION_S)
+    with Reporter(outputs.quiet) as reporter:
+        result = selftest(model, spec, settings, counts, runs, plan, reporter)
+    write_result(result, outputs.json_to or "-")
+    return bool(result["passed"])
+
+
+def _write(result: dict[str, Any], outputs: Outputs) -> None:
+    cells = tables.bench_cells(result)
+    if outputs.csv_to:
+        write_text(tables.bench_csv(result), outputs.csv_to)
+    if outputs.md_to:
+        write_text(tables.markdown(tables.BENCH_HEAD, cells), outputs.md_to)
+    if outputs.json_to:
+        write_result(result, outputs.json_to)
+    if outputs.json_to != "-":
+        tables.show("interleaved, batch as in the model", tables.BENCH_HEAD, cells)

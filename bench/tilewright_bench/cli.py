@@ -1,0 +1,109 @@
+"""The commands `bench`, `accuracy` and `engines`: their options. What they do is imported when they are
+called.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Models = Annotated[list[str] | None, typer.Argument(metavar="[MODEL]...", help="ONNX files or zoo names")]
+Engines = Annotated[
+    list[str] | None,
+    typer.Option("--engine", help="name[:target][,key=value…]; repeat it. Default: tilewright:cpu and ort"),
+]
+Threads = Annotated[int | None, typer.Option(help="threads of every engine (default: all usable CPUs)")]
+Precision = Annotated[str, typer.Option(help="fp32, fp32-fast, bf16, fp16 or int8")]
+Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=N", help="bind a named dimension")]
+Level = Annotated[int, typer.Option("-O", min=0, max=3, help="optimisation level of Tilewright")]
+Without = Annotated[str, typer.Option(metavar="A,B,…", help="parts of Tilewright to leave out")]
+CacheDir = Annotated[Path | None, typer.Option(help="where compiled kernels and partial results are kept")]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="write JSON; - is stdout alone")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress on stderr")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="tracebacks of failing engines on stderr")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add this room's commands to the application."""
+    app.command("bench")(bench)
+    app.command("accuracy")(accuracy)
+    app.command("engines")(engines)
+
+
+def bench(
+    models: Models = None,
+    suite: Annotated[str | None, typer.Option(help="all models of a suite, e.g. zoo")] = None,
+    engine: Engines = None,
+    threads: Threads = None,
+    precision: Precision = "fp32",
+    dim: Dims = None,
+    opt_level: Level = 3,
+    without: Without = "",
+    cache_dir: CacheDir = None,
+    duration: Annotated[
+        float | None, typer.Option(min=0.1, metavar="S", help="cap per pair of engines, seconds (default 20)")
+    ] = None,
+    json_to: Json = None,
+    csv_to: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="write CSV")] = None,
+    md_to: Annotated[Path | None, typer.Option("--md", metavar="FILE", help="write a Markdown table")] = None,
+    selftest: Annotated[bool, typer.Option("--selftest", help="can it tell 5 % from nothing, here?")] = False,
+    runs: Annotated[int, typer.Option(min=1, help="self-test: runs of each kind")] = 20,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Time engines side by side: equal threads, interleaved blocks, a verdict with its interval.
+
+    Exit code 1 when a row carries an error, when it was interrupted, or when the self-test fails.
+    """
+    from tilewright_bench import bench_command as command
+    from tilewright_bench.options import settings_of
+
+    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
+    outputs = command.Outputs(json_to, csv_to, md_to, quiet, verbose)
+    if selftest:
+        done = command.run_selftest(models or [], engine or [], settings, threads, runs, duration, outputs)
+    else:
+        done = command.run_bench(models or [], suite, engine or [], settings, duration, outputs)
+    raise typer.Exit(0 if done else 1)
+
+
+def accuracy(
+    models: Models = None,
+    dataset: Annotated[str, typer.Option(help="a data set's name, or a folder of labelled images")] = "smoke",
+    engine: Engines = None,
+    topk: Annotated[str, typer.Option(help="which k to report; top-1 and top-5 are always there")] = "1,5",
+    limit: Annotated[int | None, typer.Option(min=1, help="only the first N images")] = None,
+    preprocess: Annotated[
+        str | None, typer.Option(metavar="ZOO-NAME", help="use the preprocessing of this zoo model")
+    ] = None,
+    label_offset: Annotated[
+        int | None, typer.Option(help="output index of class 0 (1 when index 0 is a background class)")
+    ] = None,
+    threads: Threads = None,
+    precision: Precision = "fp32",
+    dim: Dims = None,
+    opt_level: Level = 3,
+    without: Without = "",
+    cache_dir: CacheDir = None,
+    json_to: Json = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Top-k accuracy of engines on the same images, with every image on which they disagree.
+
+    Exit code 1 when an engine failed or it was interrupted; an interrupted run resumes where it stopped.
+    """
+    from tilewright_bench.accuracy import command
+    from tilewright_bench.options import integers, settings_of
+
+    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
+    images = command.Images(dataset, integers("--topk", topk), limit, preprocess, label_offset)
+    done = command.run_accuracy(models or [], engine or [], settings, images, json_to, quiet, verbose)
+    raise typer.Exit(0 if done else 1)
+
+
+def engines(json_to: Json = None) -> None:
+    """List the engines: targets, options, whether each can run here, and why not."""
+    from tilewright_bench import engines_command
+
+    engines_command.run_engines(json_to)

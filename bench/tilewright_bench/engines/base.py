@@ -1,0 +1,146 @@
+"""What an engine is: parse its options, say whether it is here, prepare a model, load it, run it.
+
+Every engine is measured across the same boundary: host arrays in, host arrays out.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tilewright.errors import UsageError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Arrays = Mapping[str, Array]
+
+PRECISIONS = ("fp32", "fp32-fast", "bf16", "fp16", "int8")
+
+
+class TensorInfo(Protocol):
+    """Name, element type and shape (all numbers) of one input or output of a loaded model."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A plain `TensorInfo`."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class EngineSpec:
+    """An engine as the user wrote it: `name[:target][,key=value…]`, checked against what the engine knows."""
+
+    text: str
+    name: str
+    target: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every engine of one comparison is given alike.
+
+    `threads` counts the calling thread too. `dims` binds named dimensions. `opt_level`, `without` and
+    `cache_dir` matter to Tilewright only.
+    """
+
+    threads: int
+    precision: str = "fp32"
+    dims: Mapping[str, int] = field(default_factory=dict)
+    opt_level: int = 3
+    without: tuple[str, ...] = ()
+    cache_dir: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "dims": dict(self.dims), "without": list(self.without)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Settings":
+        return cls(**{**data, "without": tuple(data["without"])})
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether an engine can run here; `reason` says why not, and what to install."""
+
+    ok: bool
+    version: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The file that `load` reads, and what the work ahead of time took (None: there is none)."""
+
+    path: Path
+    compile_s: float | None = None
+    records_sha256: str | None = None
+
+
+class Session(ABC):
+    """A loaded model. `precision` is the class the engine really computes in, `notes` what a reader must
+    know.
+    """
+
+    inputs: Sequence[TensorInfo]
+    outputs: Sequence[str]
+    precision: str
+    notes: Mapping[str, Any]
+
+    @abstractmethod
+    def run(self, inputs: Arrays) -> Arrays:
+        """Run once; returns when the outputs are complete host arrays. Raises the engine's own error."""
+
+
+class Engine(ABC):
+    """One engine. Importing its module must not import the library it stands for."""
+
+    name: str
+    targets: tuple[str, ...]
+    keys: Mapping[str, str]  # option → what it takes, for messages and `tilewright engines`
+
+    @abstractmethod
+    def availability(self) -> Availability:
+        """Whether the engine can be used here, without loading a model."""
+
+    @abstractmethod
+    def imports(self) -> None:
+        """Import everything that `load` and `run` need, so that neither pays for it."""
+
+    def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
+        """Do what the engine does ahead of time, writing below `folder`. Most engines have no such step."""
+        return Prepared(model)
+
+    @abstractmethod
+    def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
+        """Load what `prepare` returned. Raises UsageError where the engine cannot honour the settings."""
+
+
+def one_of(engine: str, key: str, value: str, known: Sequence[str]) -> str:
+    """The value of an engine's option, or a UsageError that lists what is known."""
+    if value not in known:
+        raise UsageError(f"engine '{engine}': {key}={value} is not known; choose one of {', '.join(known)}")
+    return value
+
+
+def bound_shape(shape: Sequence[int | str | None], dims: Mapping[str, int], what: str) -> tuple[int, ...]:
+    """A shape with its named dimensions replaced by numbers. Raises UsageError that names the free ones."""
+    bound = [dims.get(extent, extent) if isinstance(extent, str) else extent for extent in shape]
+    free = [str(extent) for extent in bound if not isinstance(extent, int)]
+    if free:
+        hint = " ".join(f"--dim {name}=N" for name in free)
+        raise UsageError(f"{what} has dimensions without a value: {', '.join(free)}; give {hint}")
+    return tuple(extent for extent in bound if isinstance(extent, int))

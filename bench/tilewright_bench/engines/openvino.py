@@ -1,0 +1,115 @@
+"""OpenVINO on the CPU (extra `peers`).
+
+Left alone it computes in bf16 on machines with bf16 units. The precision of the comparison is therefore given
+as a hint, and what the compiled model reports back is what the row says. `precision=default` leaves the
+choice to it.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import UsageError
+from tilewright_bench.engines.base import (
+    Arrays,
+    Availability,
+    Engine,
+    EngineSpec,
+    Prepared,
+    Session,
+    Settings,
+    Tensor,
+    bound_shape,
+    one_of,
+)
+
+HINTS: Mapping[str, str] = {"fp32": "f32", "fp32-fast": "f32", "bf16": "bf16", "fp16": "f16"}
+CLASSES: Mapping[str, str] = {"f32": "fp32", "float": "fp32", "bf16": "bf16", "f16": "fp16"}
+
+
+class OpenVinoSession(Session):
+    """One infer request of a compiled model; `run` copies the outputs out, as the other engines do."""
+
+    def __init__(self, compiled: Any, wanted: str) -> None:
+        self._request = compiled.create_infer_request()
+        self._ports = [(port.get_any_name(), port) for port in compiled.outputs]
+        self.inputs = [_tensor(port) for port in compiled.inputs]
+        self.outputs = [name for name, _ in self._ports]
+        used = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
+        self.precision = _class_of(used, wanted)
+        self.notes = {"computes_in": used, "streams": 1}
+
+    def run(self, inputs: Arrays) -> Arrays:
+        results = self._request.infer(dict(inputs), share_inputs=True, share_outputs=True)
+        return {name: np.array(results[port]) for name, port in self._ports}
+
+
+class OpenVinoEngine(Engine):
+    name = "openvino"
+    targets = ("cpu",)
+    keys: Mapping[str, str] = {
+        "precision": "fp32, bf16, fp16, or default: what OpenVINO chooses (if absent: that of the run)"
+    }
+
+    def availability(self) -> Availability:
+        if find_spec("openvino") is None:
+            return Availability(False, reason="install it with: pip install 'tilewright[peers]'")
+        import openvino
+
+        return Availability(True, version=str(openvino.__version__))
+
+    def imports(self) -> None:
+        import openvino  # noqa: F401
+
+    def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
+        import openvino
+
+        wanted = spec.options.get("precision", settings.precision)
+        one_of(self.name, "precision", wanted, (*HINTS, "default"))
+        core = openvino.Core()
+        model = core.read_model(str(prepared.path))
+        _bind(model, settings.dims)
+        config: dict[str, Any] = {
+            "INFERENCE_NUM_THREADS": settings.threads,
+            "NUM_STREAMS": 1,
+            "PERFORMANCE_HINT": "LATENCY",
+            # The process is pinned already; a second pinning would choose its own CPUs.
+            "ENABLE_CPU_PINNING": False,
+        }
+        if wanted in HINTS:
+            config["INFERENCE_PRECISION_HINT"] = HINTS[wanted]
+        return OpenVinoSession(core.compile_model(model, "CPU", config), wanted)
+
+
+def _class_of(used: str, wanted: str) -> str:
+    if used not in CLASSES:
+        raise UsageError(
+            f"engine 'openvino' reports the inference precision '{used}', which is no class here"
+        )
+    # Computing in f32 keeps the looser contract of fp32-fast as well.
+    return wanted if HINTS.get(wanted) == used else CLASSES[used]
+
+
+def _bind(model: Any, dims: Mapping[str, int]) -> None:
+    shapes = {}
+    for port in model.inputs:
+        extents = [_extent(extent) for extent in port.get_partial_shape()]
+        name = port.get_any_name()
+        shapes[name] = list(bound_shape(extents, dims, f"input '{name}'"))
+    model.reshape(shapes)
+
+
+def _extent(dimension: Any) -> int | str:
+    if dimension.is_static:
+        return int(dimension.get_length())
+    # OpenVINO keeps the ONNX name of a dimension as its symbol where the reader records one.
+    return str(dimension)
+
+
+def _tensor(port: Any) -> Tensor:
+    return Tensor(port.get_any_name(), np.dtype(port.get_element_type().to_dtype()), tuple(port.shape))
+
+
+ENGINE = OpenVinoEngine()

@@ -1,0 +1,105 @@
+"""Tilewright itself, through its façade: compiled ahead of time, loaded from the saved artefact.
+
+What the other engines do at load time (optimise, pack weights) Tilewright does when it compiles, so its load
+is the load of the artefact, and the compilation is reported in a column of its own.
+"""
+
+import hashlib
+import time
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import tilewright as tw
+from tilewright_bench.engines.base import (
+    PRECISIONS,
+    Arrays,
+    Availability,
+    Engine,
+    EngineSpec,
+    Prepared,
+    Session,
+    Settings,
+    one_of,
+)
+from tilewright_bench.environment import source_state
+
+
+class TilewrightSession(Session):
+    """A loaded `tw.Executable` behind the common boundary."""
+
+    def __init__(self, executable: Any, precision: str) -> None:
+        self._executable = executable
+        self.inputs = executable.inputs
+        self.outputs = [tensor.name for tensor in executable.outputs]
+        self.precision = precision
+        self.notes = {}
+
+    def run(self, inputs: Arrays) -> Arrays:
+        outputs: Arrays = self._executable.run(inputs)
+        return outputs
+
+
+class TilewrightEngine(Engine):
+    name = "tilewright"
+    targets = ("cpu", "opencl", "numpy")
+    keys: Mapping[str, str] = {
+        "without": "parts of the compiler to leave out, joined by +, e.g. without=matrix+fusion",
+        "opt": "0, 1, 2 or 3: the optimisation level (default: -O of the run)",
+        "precision": f"one of {', '.join(PRECISIONS)} (default: that of the run)",
+    }
+
+    def availability(self) -> Availability:
+        return Availability(True, version=_version())
+
+    def imports(self) -> None:
+        # The runtime finds its devices through this entry-point group when it loads an artefact.
+        for point in entry_points(group="tilewright.devices"):
+            if point.name == "cpu":
+                point.load()
+        _ = tw.Executable
+
+    def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
+        level = one_of(
+            self.name, "opt", spec.options.get("opt", str(settings.opt_level)), ("0", "1", "2", "3")
+        )
+        start = time.perf_counter()
+        executable = tw.compile(
+            tw.load(model, dims=dict(settings.dims) or None),
+            target=spec.target,
+            precision=_precision(spec, settings),
+            threads=settings.threads,
+            opt_level=int(level),
+            without=_without(spec, settings),
+            cache_dir=settings.cache_dir,
+        )
+        seconds = time.perf_counter() - start
+        name = hashlib.sha256(f"{model}|{spec.text}|{settings}".encode()).hexdigest()[:16]
+        path = folder / f"{name}.tw"
+        executable.save(path)
+        return Prepared(path, compile_s=seconds)
+
+    def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
+        executable = tw.Executable.load(prepared.path, threads=settings.threads)
+        return TilewrightSession(executable, _precision(spec, settings))
+
+
+def _precision(spec: EngineSpec, settings: Settings) -> str:
+    return one_of("tilewright", "precision", spec.options.get("precision", settings.precision), PRECISIONS)
+
+
+def _without(spec: EngineSpec, settings: Settings) -> tuple[str, ...]:
+    own = spec.options.get("without", "")
+    return tuple(dict.fromkeys((*settings.without, *filter(None, own.split("+")))))
+
+
+def _version() -> str:
+    """The version, with the commit it runs from, so that a result names the code that made it."""
+    commit, dirty = source_state()
+    if commit == "unknown":
+        return str(tw.__version__)
+    return f"{tw.__version__}+g{commit[:12]}{'.dirty' if dirty else ''}"
+
+
+ENGINE = TilewrightEngine()

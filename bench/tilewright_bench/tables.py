@@ -1,0 +1,110 @@
+"""Results as tables: for a terminal, as CSV, as Markdown."""
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Row = Mapping[str, Any]
+
+CSV_FIELDS = (
+    "model", "engine", "precision", "threads", "target", "median_ms", "p10_ms", "p90_ms", "compile_s",
+    "load_s", "first_ms", "peak_rss_mb", "l2_rel_err", "max_abs_err", "ratio", "ci_low", "ci_high",
+    "verdict", "capped", "error",
+)  # fmt: skip
+
+BENCH_HEAD = (
+    "model", "engine", "class", "threads", "median ms", "p10–p90", "first ms", "load s", "compile s",
+    "peak MB", "rel. error", "time / first engine's", "verdict on the first",
+)  # fmt: skip
+
+ACCURACY_HEAD = (
+    "model",
+    "engine",
+    "class",
+    "images",
+    "top-1",
+    "95 % interval",
+    "top-5",
+    "same top-1",
+    "flips",
+)
+
+
+def bench_csv(result: Row) -> str:
+    """One line per row of a bench result, with its pair's figures where it is the second of a pair."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, CSV_FIELDS, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in result["rows"]:
+        pair = _pair_of(result, row)
+        writer.writerow(
+            {**row, **{key: pair[key] for key in ("ratio", "ci_low", "ci_high", "verdict") if pair}}
+        )
+    return text.getvalue()
+
+
+def bench_cells(result: Row) -> list[tuple[str, ...]]:
+    """The cells of the bench table below `BENCH_HEAD`."""
+    return [_bench_row(row, _pair_of(result, row)) for row in result["rows"]]
+
+
+def accuracy_cells(result: Row) -> list[tuple[str, ...]]:
+    """The cells of the accuracy table below `ACCURACY_HEAD`."""
+    pairs = {(pair["model"], pair["b"]): pair for pair in result["pairs"]}
+    cells: list[tuple[str, ...]] = []
+    for row in result["rows"]:
+        pair = pairs.get((row["model"], row["engine"]))
+        low, high = row["top1_ci"]
+        agree = (f"{pair['agree_top1']:.4f}", str(len(pair["flips"]))) if pair else ("", "")
+        figures = (str(row["n"]), f"{row['top1']:.4f}", f"{low:.3f}–{high:.3f}", f"{row['top5']:.4f}")
+        cells.append((row["model"], row["engine"], row["precision"], *figures, *agree))
+    return cells
+
+
+def markdown(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [head, ["---"] * len(head), *cells]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+def show(title: str, head: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
+    """Print a table on stdout."""
+    table = Table(title=title, title_justify="left")
+    for index, name in enumerate(head):
+        table.add_column(name, justify="left" if index < 2 else "right", overflow="fold")
+    for line in cells:
+        table.add_row(*line)
+    Console().print(table, markup=False)
+
+
+def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:
+    names = (row["model"], row["engine"], row["precision"], str(row["threads"]))
+    if "median_ms" not in row:
+        return (*names, *[""] * (len(BENCH_HEAD) - len(names) - 1), row["error"])
+    compile_s = "" if row.get("compile_s") is None else f"{row['compile_s']:.2f}"
+    ratio = f"{pair['ratio']:.3f} [{pair['ci_low']:.3f}, {pair['ci_high']:.3f}]" if pair else ""
+    verdict = row.get("error") or (pair["verdict"] + (" (capped)" if pair["capped"] else "") if pair else "")
+    return (
+        *names,
+        f"{row['median_ms']:.3f}",
+        f"{row['p10_ms']:.3f}–{row['p90_ms']:.3f}",
+        f"{row['first_ms']:.1f}",
+        f"{row['load_s']:.3f}",
+        compile_s,
+        f"{row['peak_rss_mb']:.0f}",
+        f"{row['l2_rel_err']:.1e}" if "l2_rel_err" in row else "",
+        ratio,
+        verdict,
+    )
+
+
+def _pair_of(result: Row, row: Row) -> Row | None:
+    for pair in result["pairs"]:
+        if (pair["model"], pair["b"]) == (row["model"], row["engine"]):
+            found: Row = pair
+            return found
+    return None
