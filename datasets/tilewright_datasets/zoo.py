@@ -11,6 +11,7 @@ from tilewright_datasets.cache import make_once, sha256_of
 from tilewright_datasets.catalogue import SUITES, ZOO, ZooModel
 from tilewright_datasets.config import Config
 from tilewright_datasets.preprocess import Preprocess
+from tilewright_datasets.public import PUBLIC, fetch_public
 
 
 class ZooDigestWarning(UserWarning):
@@ -18,8 +19,13 @@ class ZooDigestWarning(UserWarning):
 
 
 def model_names() -> list[str]:
-    """All zoo names, in the order of the catalogue."""
+    """The names of the models that are built here, in the order of the catalogue."""
     return list(ZOO)
+
+
+def public_names() -> list[str]:
+    """The names of the public ONNX models, `onnx/…`, which take a download."""
+    return list(PUBLIC)
 
 
 def suite(name: str) -> list[str]:
@@ -37,22 +43,29 @@ def model_path(name: str) -> Path | None:
     cannot be written.
     """
     settings = configuration.from_environment()
+    if name not in ZOO and name not in PUBLIC:
+        return None
+    target = cached_file(name, settings)
     if name in ZOO:
-        model = ZOO[name]
-        return make_once(cached_file(model, settings), lambda draft: _write(model, draft, settings))
-    return None
+        return make_once(target, lambda draft: _write(ZOO[name], draft, settings))
+    partial = target.with_name(target.name + ".part")
+    return make_once(target, lambda draft: fetch_public(PUBLIC[name], draft, partial, settings))
 
 
 def preprocess_spec(name: str) -> Preprocess | None:
     """What the model `name` expects of an image; None for models without image input and other names."""
     if name in ZOO:
         return ZOO[name].preprocess
-    return None
+    return PUBLIC[name].preprocess if name in PUBLIC else None
 
 
-def cached_file(model: ZooModel, settings: Config) -> Path:
-    """Where the file of `model` is or will be; the folder is its digest, so a changed definition is built anew."""
-    return settings.cache_dir / "zoo" / model.sha256[:12] / f"{model.name}.onnx"
+def cached_file(name: str, settings: Config) -> Path:
+    """Where the file of a zoo name is or will be.
+
+    The folder is called after the digest, so a changed definition is built anew.
+    """
+    model = ZOO[name] if name in ZOO else PUBLIC[name]
+    return settings.cache_dir / "zoo" / model.sha256[:12] / f"{name.rpartition('/')[2]}.onnx"
 
 
 def _write(model: ZooModel, draft: Path, settings: Config) -> None:
