@@ -36,7 +36,9 @@ def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
         elif key in dims:
             shape.append(_positive(key, dims[key]))
         else:
-            missing.append(f"axis {axis} is {f'named {key}' if dim.dim_param else 'unnamed'}, give --dim {key}=N")
+            missing.append(
+                f"axis {axis} is {f'named {key}' if dim.dim_param else 'unnamed'}, give --dim {key}=N"
+            )
     if missing:
         raise ImportModelError(f"input '{info.name}' has dimensions without a value: {'; '.join(missing)}")
     return TensorType(dtype, tuple(shape))

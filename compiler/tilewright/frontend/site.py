@@ -128,7 +128,7 @@ class Site:
         if not _folds(node):
             return outputs
         folded = _evaluate_node(node, [_data(value) for value in node.inputs])
-        self.builder.function.nodes.remove(node)
+        self.builder.function.nodes.pop()  # the builder appends
         return [
             self.builder.function.constant(array, value.name)
             for value, array in zip(outputs, folded, strict=True)

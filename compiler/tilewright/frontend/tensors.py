@@ -29,7 +29,13 @@ _NAMES = {
 }
 
 # Where values sit that are not raw bytes; half floats are stored as the integer of their bits.
-_FIELDS = {"f32": "float_data", "f64": "double_data", "i64": "int64_data", "u32": "uint64_data", "u64": "uint64_data"}
+_FIELDS = {
+    "f32": "float_data",
+    "f64": "double_data",
+    "i64": "int64_data",
+    "u32": "uint64_data",
+    "u64": "uint64_data",
+}
 _BITS = {"f16": np.dtype(np.float16), "bf16": np.dtype(ml_dtypes.bfloat16)}
 
 
@@ -52,7 +58,9 @@ def tensor_array(tensor: TensorProto, base_dir: Path | None, where: str) -> np.n
     """
     dtype = element_type(tensor.data_type)
     if dtype is None:
-        raise ImportModelError(f"{where} has element type {type_name(tensor.data_type)}, which is not supported")
+        raise ImportModelError(
+            f"{where} has element type {type_name(tensor.data_type)}, which is not supported"
+        )
     if tensor.HasField("segment"):
         raise ImportModelError(f"{where} is stored in segments, which is not supported")
     shape = tuple(tensor.dims)
@@ -112,7 +120,9 @@ def _contained(location: str, base_dir: Path | None, where: str) -> Path:
     folder = base_dir.resolve()
     path = (folder / location).resolve()
     if not path.is_relative_to(folder) or path == folder:
-        raise ImportModelError(f"{where}: external data '{location}' lies outside the model's folder {folder}")
+        raise ImportModelError(
+            f"{where}: external data '{location}' lies outside the model's folder {folder}"
+        )
     return path
 
 
@@ -124,4 +134,6 @@ def _number(text: str, what: str, where: str) -> int:
 
 def _expect(found: int, wanted: int, unit: str, where: str, shape: tuple[int, ...]) -> None:
     if found != wanted:
-        raise ImportModelError(f"{where} of shape {list(shape)} needs {wanted} {unit}, the file holds {found}")
+        raise ImportModelError(
+            f"{where} of shape {list(shape)} needs {wanted} {unit}, the file holds {found}"
+        )

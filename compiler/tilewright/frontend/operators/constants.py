@@ -1,0 +1,78 @@
+"""Operators whose results are known when the model is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import ceil, prod
+
+import numpy as np
+
+from tilewright.frontend.registry import Attributes, importer
+from tilewright.frontend.site import Site
+from tilewright.frontend.tensors import tensor_array
+from tilewright.graph.ir import Value
+
+# Larger results stay an Expand of one element, so that a model file cannot ask the reader for any amount of memory.
+_LARGEST = 1 << 16
+
+_NUMBERS = {
+    "value_float": np.float32,
+    "value_floats": np.float32,
+    "value_int": np.int64,
+    "value_ints": np.int64,
+}
+
+
+def refuse_constants(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
+    """Strings and sparse tensors have no counterpart."""
+    given = sorted(attributes)
+    if len(given) != 1:
+        yield f"it needs exactly one of its value attributes, it has {given}"
+    elif given[0] != "value" and given[0] not in _NUMBERS:
+        yield f"attribute '{given[0]}' is not supported"
+
+
+@importer("Constant", 1, 9, 11, 12, 13, 19, 21, 23, 24, 25, refuse=refuse_constants)
+def constant(site: Site) -> Sequence[Value]:
+    ((key, value),) = site.attributes.items()
+    if key == "value":
+        return [site.constant(tensor_array(value, site.base_dir, f"the value of node '{site.name}'"))]
+    return [site.constant(np.array(value, _NUMBERS[key]))]
+
+
+@importer("ConstantOfShape", 9, 20, 21, 23, 24, 25)
+def constant_of_shape(site: Site) -> Sequence[Value]:
+    """Zeros of f32 unless `value`, a tensor of one element, says otherwise."""
+    shape = site.ints(0)
+    fill = np.zeros(1, np.float32)
+    if "value" in site.attributes:
+        fill = tensor_array(site.attr("value"), site.base_dir, f"the value of node '{site.name}'")
+    if fill.size != 1 or any(extent < 0 for extent in shape):
+        raise site.fail(f"cannot fill shape {list(shape)} with a tensor of {fill.size} elements")
+    fill = fill.reshape(())
+    if prod(shape) <= _LARGEST:
+        return [site.constant(np.full(shape, fill, fill.dtype))]
+    return [site.emit("Expand", site.constant(fill), shape=shape)]
+
+
+@importer("Shape", 1, 13, 15, 19, 21, 23, 24, 25)
+def shape(site: Site) -> Sequence[Value]:
+    """`start` and `end` clamp as a Python slice does."""
+    extents = site.operand(0).shape
+    return [site.constant(np.array(extents[site.attr("start", 0) : site.attr("end")], np.int64))]
+
+
+@importer("Size", 1, 13, 19, 21, 23, 24, 25)
+def size(site: Site) -> Sequence[Value]:
+    return [site.constant(np.array(prod(site.operand(0).shape), np.int64))]
+
+
+@importer("Range", 11, 27)
+def range_(site: Site) -> Sequence[Value]:
+    start, limit, delta = (site.known(index).reshape(()) for index in range(3))
+    if not delta:
+        raise site.fail("the step is zero")
+    count = max(0, ceil((limit.item() - start.item()) / delta.item()))
+    if count > _LARGEST:
+        raise site.fail(f"a range of {count} values is too large")
+    return [site.constant((start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype))]

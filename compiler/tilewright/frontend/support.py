@@ -1,0 +1,106 @@
+"""Finds everything in a model that the front end cannot read, before anything is translated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, defs
+
+from tilewright.errors import ImportModelError
+from tilewright.frontend import operators  # noqa: F401  (fills the table)
+from tilewright.frontend.attributes import read_attributes, schema_faults
+from tilewright.frontend.registry import OLDEST_OPSET, TABLE
+
+STANDARD = ("", "ai.onnx")
+
+
+def opset_of(model: ModelProto) -> int:
+    """The version of the standard operator set that a model uses. Raises ImportModelError."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
+    if not versions:
+        raise ImportModelError("the model names no version of the standard operator set (opset_import)")
+    opset = max(versions)
+    newest = defs.onnx_opset_version()
+    if opset < OLDEST_OPSET:
+        raise ImportModelError(
+            f"the model uses opset {opset}; the oldest supported is {OLDEST_OPSET}: convert it with onnx.version_converter"
+        )
+    if opset > newest:
+        raise ImportModelError(
+            f"the model uses opset {opset}; the installed onnx knows up to {newest}: upgrade onnx or convert the model"
+        )
+    return opset
+
+
+def node_name(node: NodeProto) -> str:
+    """The node's name, or that of its first output when it is empty."""
+    return node.name or next((name for name in node.output if name), node.op_type)
+
+
+def since_version(node: NodeProto, opset: int) -> int | None:
+    """The since-version of the node's operator in an opset; None for an operator that ONNX does not know there."""
+    schema = _schema(node, opset)
+    return None if schema is None else schema.since_version
+
+
+def check_supported(graph: GraphProto, opset: int) -> None:
+    """Raise one ImportModelError that lists every node that cannot be read, sub-graphs included."""
+    problems: dict[str, list[str]] = {}
+    for node in _all_nodes(graph):
+        for reason in _faults(node, opset):
+            names = problems.setdefault(reason, [])
+            if (name := node_name(node)) not in names:
+                names.append(name)
+    if not problems:
+        return
+    listed = "; ".join(
+        f"{reason}: {_plural('node', names)} {', '.join(repr(name) for name in names)}"
+        for reason, names in problems.items()
+    )
+    raise ImportModelError(f"{len(problems)} unsupported: {listed}")
+
+
+def _faults(node: NodeProto, opset: int) -> Iterator[str]:
+    domain = node.domain or "ai.onnx"
+    if node.domain not in STANDARD:
+        yield f"{node.op_type} (domain {domain})"
+        return
+    schema = _schema(node, opset)
+    what = f"{node.op_type} (domain {domain}, opset {opset})"
+    if schema is None:
+        yield f"{what}, which ONNX does not define"
+        return
+    entry = TABLE.get((node.op_type, schema.since_version))
+    if entry is None:
+        yield what
+        return
+    malformed = list(schema_faults(node, schema))
+    for fault in malformed:
+        yield f"{what}, {fault}"
+    if not malformed:
+        given = [bool(name) for name in node.output]
+        for reason in entry.refuse(read_attributes(node), given):
+            yield f"{what}, {reason}"
+
+
+def _schema(node: NodeProto, opset: int) -> defs.OpSchema | None:
+    try:
+        schema = defs.get_schema(node.op_type, opset, "")
+    except defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    pending = [graph]
+    while pending:
+        for node in pending.pop().node:
+            yield node
+            for attribute in node.attribute:
+                if attribute.type == AttributeProto.GRAPH:
+                    pending.append(attribute.g)
+                pending.extend(attribute.graphs)
+
+
+def _plural(word: str, things: list[str]) -> str:
+    return word if len(things) == 1 else word + "s"
