@@ -1,0 +1,119 @@
+"""Loop pass: cut loops at the places where conditions change, so that their main parts run without guards.
+
+    for i in 0..4:                         for i in 0..3:
+      for j in 0..8:                         for j in 0..8: s
+        if i * 8 + j < 30: s        ->     for j in 0..6: s        (i = 3)
+
+A parallel loop is not cut in two (that would be two fork-joins) but gets a branch inside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, floor, inf
+
+from tilewright.expr import Binary, Expr, Select, Var, binary, children, const, free_vars
+from tilewright.loops.affine import Bounds, Linear, at_least_zero
+from tilewright.loops.ir import (
+    For,
+    If,
+    Kernel,
+    LoopKind,
+    Stmt,
+    expressions,
+    map_statements,
+    seq,
+    sub_statements,
+    walk,
+)
+from tilewright.loops.simplify import simplify
+
+
+@dataclass(frozen=True)
+class Partition:
+    """max_segments: a loop is cut into at most so many parts; max_growth: statements of the whole kernel afterwards."""
+
+    max_segments: int = 3
+    max_growth: int = 400
+
+    def run(self, kernel: Kernel) -> Kernel:
+        budget = [self.max_growth - sum(1 for _ in walk(kernel.body))]
+        return kernel.with_body(self._visit(kernel.body, Bounds(), budget))
+
+    def _visit(self, stmt: Stmt, bounds: Bounds, budget: list[int]) -> Stmt:
+        if not isinstance(stmt, For):
+            return map_statements(stmt, lambda part: self._visit(part, bounds, budget))
+        low, high = bounds.of(stmt.start)[0], bounds.of(stmt.start)[1] + bounds.of(stmt.extent)[1] - 1
+        inner = bounds.extended(stmt.var.name, low, high)
+        cuts = self._cuts(stmt, inner, budget)
+        if not cuts:
+            return replace(stmt, body=self._visit(stmt.body, inner, budget))
+        if stmt.kind == LoopKind.PARALLEL:
+            return replace(stmt, body=self._branches(stmt, cuts, inner, budget))
+        parts = []
+        for start, stop in zip([int(low), *cuts], [*cuts, int(high) + 1], strict=True):
+            part = replace(stmt, start=const(start), extent=const(stop - start))
+            parts.append(self._visit(simplify(part, bounds), bounds, budget))
+        return seq(*parts)
+
+    def _branches(self, loop: For, cuts: list[int], bounds: Bounds, budget: list[int]) -> Stmt:
+        low, high = bounds.ranges[loop.var.name]
+        result: Stmt | None = None
+        for start, stop in reversed(list(zip([int(low), *cuts], [*cuts, int(high) + 1], strict=True))):
+            within = bounds.extended(loop.var.name, start, stop - 1)
+            body = self._visit(simplify(loop.body, within), within, budget)
+            result = body if result is None else If(binary("lt", loop.var, const(stop)), body, result)
+        assert result is not None
+        return result
+
+    def _cuts(self, loop: For, bounds: Bounds, budget: list[int]) -> list[int]:
+        """Values of the loop variable at which some condition inside begins or ceases to be decided."""
+        low, high = bounds.ranges[loop.var.name]
+        if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL) or not -inf < low < high < inf:
+            return []
+        found: set[int] = set()
+        for condition, inside in _conditions(loop.body, bounds):
+            for form in at_least_zero(condition) or []:
+                found |= _changes(form, loop.var, inside)
+        cuts = sorted(c for c in found if low < c <= high)
+        size = sum(1 for _ in walk(loop.body))
+        if not cuts or len(cuts) >= self.max_segments or len(cuts) * size > budget[0]:
+            return []
+        budget[0] -= len(cuts) * size
+        return cuts
+
+
+def _changes(form: Linear, var: Var, bounds: Bounds) -> set[int]:
+    """Where `coefficient * var + rest >= 0` becomes surely true or surely false."""
+    coefficient = form.terms.get(var, 0)
+    others = {atom: c for atom, c in form.terms.items() if atom != var}
+    if not coefficient or any(var.name in free_vars(atom) for atom in others):
+        return set()
+    low, high = bounds.of_linear(Linear(others, form.constant))
+    if low == -inf or high == inf:
+        return set()
+    if coefficient > 0:  # true from ceil(-low / c), false below ceil(-high / c)
+        return {ceil(-low / coefficient), ceil(-high / coefficient)}
+    return {floor(low / -coefficient) + 1, floor(high / -coefficient) + 1}
+
+
+def _conditions(stmt: Stmt, bounds: Bounds) -> list[tuple[Expr, Bounds]]:
+    """All conditions of branches and selects below, with the ranges that hold there."""
+    found: list[tuple[Expr, Bounds]] = []
+    if isinstance(stmt, If):
+        found.append((stmt.condition, bounds))
+    for e in expressions(stmt):
+        found += [(condition, bounds) for condition in _select_conditions(e)]
+    if isinstance(stmt, For):
+        start, extent = bounds.of(stmt.start), bounds.of(stmt.extent)
+        bounds = bounds.extended(stmt.var.name, start[0], start[1] + extent[1] - 1)
+    for part in sub_statements(stmt):
+        found += _conditions(part, bounds)
+    return found
+
+
+def _select_conditions(e: Expr) -> list[Expr]:
+    found = [e.condition] if isinstance(e, Select) and isinstance(e.condition, Binary) else []
+    for part in children(e):
+        found += _select_conditions(part)
+    return found
