@@ -16,7 +16,7 @@ from tilewright.frontend.tensors import tensor_array
 from tilewright.graph.ir import Constant, Function, Node, Placeholder, Value
 from tilewright.ops.operator import Builder
 
-# What NumPy and the type rules raise on absurd sizes and operands; the message names the node and keeps the cause.
+# What NumPy and the type rules raise on absurd sizes and operands; the error names the node, its cause stays.
 _REJECTED = (VerifyError, ValueError, TypeError, IndexError, KeyError, ArithmeticError)
 
 

@@ -1,7 +1,7 @@
 """ONNX files to graphs. Nothing behind this room knows what ONNX is.
 
-The model is read in three steps: parse and bind sizes, list everything that is not supported, then translate the nodes
-in topological order. Whatever the bytes are, the only error is ImportModelError.
+The model is read in three steps: list everything that is not supported, bind the sizes of the inputs,
+translate the nodes in topological order. Whatever the bytes are, the only error is ImportModelError.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto
 
 from tilewright.errors import ImportModelError, VerifyError
@@ -22,9 +22,9 @@ from tilewright.graph.ir import Function, Module
 def read_model(path: Path, dims: Mapping[str, int] | None = None) -> Module:
     """The graph of an ONNX file.
 
-    dims: sizes of named dimensions by name, of unnamed ones as `input:axis`; names that the model does not have are
-    ignored, because one command may read several models. External data is read from the file's folder only.
-    Raises ImportModelError.
+    dims: sizes of named dimensions by name, of unnamed ones as `input:axis`; names that the model does not
+    have are ignored, because one command may read several models. External data is read from the file's
+    folder only. Raises ImportModelError.
     """
     path = Path(path)
     try:
@@ -38,7 +38,7 @@ def read_model(path: Path, dims: Mapping[str, int] | None = None) -> Module:
 
 
 def read_bytes(data: bytes, base_dir: Path | None = None, dims: Mapping[str, int] | None = None) -> Module:
-    """The graph of a serialised ONNX model. base_dir: the folder of external data, if any. Raises ImportModelError."""
+    """The graph of a serialised model; base_dir: the folder of external data. Raises ImportModelError."""
     if not data:
         raise ImportModelError("the file is empty")
     model = ModelProto()
@@ -76,7 +76,7 @@ def _read(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> 
 
 
 def _inputs(graph: GraphProto, dims: Mapping[str, int]) -> Function:
-    """The function with its placeholders. Inputs that have an initializer are constants: older files list both."""
+    """The function with its placeholders. Inputs with an initializer are constants: older files list both."""
     function = Function("main")
     initialised = {tensor.name for tensor in graph.initializer}
     problems: list[str] = []

@@ -1,7 +1,7 @@
 """Which ONNX operators the front end reads, opset by opset.
 
-A key is (operator, since-version): the version of ONNX's operator set in which the operator last changed. A new
-version of ONNX that changes an operator is therefore refused until somebody has read the change.
+A key is (operator, since-version): the version of ONNX's operator set in which the operator last changed.
+A new version of ONNX that changes an operator is therefore refused until somebody has read the change.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OLDEST_OPSET = 7
 class Importer:
     """read: the node's results from its operands; refuse: reasons why these attributes are not supported.
 
-    `refuse` sees the attributes and, for every output, whether the model names it; it is called for all nodes before
-    the first one is read, so that one error can list everything.
+    `refuse` sees the attributes and, for every output, whether the model names it; it is called for all nodes
+    before the first one is read, so that one error can list everything.
     """
 
     read: Reader

@@ -16,8 +16,8 @@ Dims = Mapping[str, int]
 def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
     """The type of a model input with every dimension a number.
 
-    A named dimension is looked up in `dims` by its name, an unnamed one as `input:axis`. Raises ImportModelError that
-    lists all dimensions of this input that have no value.
+    A named dimension is looked up in `dims` by its name, an unnamed one as `input:axis`. Raises
+    ImportModelError that lists all dimensions of this input that have no value.
     """
     tensor = _tensor_type(info, "input")
     if not tensor.HasField("shape"):
@@ -63,7 +63,8 @@ def check_output(info: ValueInfoProto, found: TensorType, dims: Dims) -> None:
     if not same_rank or any(d not in (None, f) for d, f in zip(declared, found.shape, strict=True)):
         text = ",".join("?" if extent is None else str(extent) for extent in declared)
         raise ImportModelError(
-            f"output '{info.name}' is declared with shape [{text}], the model computes {found}; correct the declaration"
+            f"output '{info.name}' is declared with shape [{text}], the model computes {found}; "
+            "correct the declaration"
         )
 
 

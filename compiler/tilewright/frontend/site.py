@@ -23,8 +23,8 @@ _LARGEST = 1 << 20
 class Site:
     """One ONNX node while it is read.
 
-    name: the node's name, or that of its first output; since: the version of the operator in use; `emit` adds graph
-    nodes. All problems are raised as ImportModelError that names the node.
+    name: the node's name, or that of its first output; since: the version of the operator in use; `emit` adds
+    graph nodes. All problems are raised as ImportModelError that names the node.
     """
 
     def __init__(

@@ -19,15 +19,17 @@ def opset_of(model: ModelProto) -> int:
     versions = [entry.version for entry in model.opset_import if entry.domain in STANDARD]
     if not versions:
         raise ImportModelError("the model names no version of the standard operator set (opset_import)")
-    opset = max(versions)
+    opset: int = max(versions)
     newest = defs.onnx_opset_version()
     if opset < OLDEST_OPSET:
         raise ImportModelError(
-            f"the model uses opset {opset}; the oldest supported is {OLDEST_OPSET}: convert it with onnx.version_converter"
+            f"the model uses opset {opset}; the oldest supported is {OLDEST_OPSET}: "
+            "convert it with onnx.version_converter"
         )
     if opset > newest:
         raise ImportModelError(
-            f"the model uses opset {opset}; the installed onnx knows up to {newest}: upgrade onnx or convert the model"
+            f"the model uses opset {opset}; the installed onnx knows up to {newest}: "
+            "upgrade onnx or convert the model"
         )
     return opset
 
@@ -38,7 +40,7 @@ def node_name(node: NodeProto) -> str:
 
 
 def since_version(node: NodeProto, opset: int) -> int | None:
-    """The since-version of the node's operator in an opset; None for an operator that ONNX does not know there."""
+    """The since-version of the node's operator in an opset; None for an operator that ONNX does not know."""
     schema = _schema(node, opset)
     return None if schema is None else schema.since_version
 

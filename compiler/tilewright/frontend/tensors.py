@@ -12,7 +12,7 @@ from onnx import TensorProto
 from tilewright.dtypes import DTYPES, DType
 from tilewright.errors import ImportModelError
 
-_NAMES = {
+_NAMES: dict[int, str] = {
     TensorProto.FLOAT: "f32",
     TensorProto.UINT8: "u8",
     TensorProto.INT8: "i8",

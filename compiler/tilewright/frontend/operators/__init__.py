@@ -1,4 +1,4 @@
-"""The ONNX operators that the front end reads, one file per family. Importing this package fills the table."""
+"""The ONNX operators that the front end reads, one file per family; importing them fills the table."""
 
 from tilewright.frontend.operators import (  # noqa: F401
     activation,

@@ -93,7 +93,7 @@ def _scalar(site: Site, bound: Value | None) -> Value | None:
     return bound if bound is None else site.reshape(bound, ())
 
 
-@importer("Cast", 6, 9, 13, 19, 21, 23, 24, 25)
+@importer("Cast", 6, 9, 13, 19, 21, 23, 24, 25, 28)
 def cast(site: Site) -> Sequence[Value]:
     """Attributes of conversions to 8-bit floats have no effect on the supported types."""
     code = site.attr("to")
@@ -111,7 +111,7 @@ def identity(site: Site) -> Sequence[Value]:
 
 @importer("Dropout", 7, 10, 12, 13, 22)
 def dropout(site: Site) -> Sequence[Value]:
-    """At inference the input itself, and a mask of ones. Training is accepted with ratio zero, where it is the same."""
+    """The input itself and a mask of ones; training is the same with ratio zero, else refused."""
     x = site.operand(0)
     training = site.has(2) and bool(site.known(2).reshape(-1)[0])
     if training and not (site.has(1) and float(site.known(1).reshape(-1)[0]) == 0.0):

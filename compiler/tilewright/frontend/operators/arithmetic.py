@@ -60,7 +60,7 @@ def mean(site: Site) -> Sequence[Value]:
 
 @importer("Pow", 7, 12, 13, 15)
 def power(site: Site) -> Sequence[Value]:
-    """The result has the base's type; an exponent of another type is converted, a real power of an integer in f64."""
+    """It has the base's type; the exponent is converted, a real power of an integer is taken in f64."""
     base, exponent = site.operand(0), site.operand(1)
     if base.dtype == exponent.dtype:
         return [site.emit("Pow", base, exponent)]
@@ -76,7 +76,7 @@ def refuse_mod(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]
         yield f"attribute 'fmod' is {attributes['fmod']}, expected 0 or 1"
 
 
-@importer("Mod", 10, 13, refuse=refuse_mod)
+@importer("Mod", 10, 13, 28, refuse=refuse_mod)
 def mod(site: Site) -> Sequence[Value]:
     return [site.emit("Mod", site.operand(0), site.operand(1), fmod=site.flag("fmod"))]
 

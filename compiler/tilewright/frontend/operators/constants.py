@@ -12,7 +12,7 @@ from tilewright.frontend.site import Site
 from tilewright.frontend.tensors import tensor_array
 from tilewright.graph.ir import Value
 
-# Larger results stay an Expand of one element, so that a model file cannot ask the reader for any amount of memory.
+# Larger results stay an Expand of one element: a model file cannot make the reader allocate without bound.
 _LARGEST = 1 << 16
 
 _NUMBERS = {
@@ -44,7 +44,7 @@ def constant(site: Site) -> Sequence[Value]:
 def constant_of_shape(site: Site) -> Sequence[Value]:
     """Zeros of f32 unless `value`, a tensor of one element, says otherwise."""
     shape = site.ints(0)
-    fill = np.zeros(1, np.float32)
+    fill: np.ndarray = np.zeros(1, np.float32)
     if "value" in site.attributes:
         fill = tensor_array(site.attr("value"), site.base_dir, f"the value of node '{site.name}'")
     if fill.size != 1 or any(extent < 0 for extent in shape):

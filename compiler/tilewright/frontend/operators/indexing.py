@@ -19,7 +19,7 @@ def concat(site: Site) -> Sequence[Value]:
 
 @importer("Slice", 1, 10, 11, 13)
 def slice_(site: Site) -> Sequence[Value]:
-    """Bounds as Python's range takes them, for every axis; a negative step may have the end -1, before the first."""
+    """Bounds as Python's range takes them, for all axes: with a negative step, end -1 is before the first."""
     x = site.operand(0)
     rank = len(x.shape)
     if site.since < 10:

@@ -24,7 +24,7 @@ def max_pool(site: Site) -> Sequence[Value]:
     return [site.emit("MaxPool", site.operand(0), **_window(site))]
 
 
-@importer("AveragePool", 1, 7, 10, 11, 19, 22, refuse=refuse_windows)
+@importer("AveragePool", 7, 10, 11, 19, 22, refuse=refuse_windows)
 def average_pool(site: Site) -> Sequence[Value]:
     window = _window(site)
     include = site.flag("count_include_pad")

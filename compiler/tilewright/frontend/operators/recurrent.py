@@ -19,7 +19,7 @@ def refuse_cells(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[st
         yield f"attribute 'direction' is '{direction}', expected one of {', '.join(_DIRECTIONS)}"
     activations = tuple(name.lower() for name in attributes.get("activations", ()))
     if activations and activations != _ACTIVATIONS * (len(activations) // 3):
-        yield f"attribute 'activations' is {list(attributes['activations'])}, only Sigmoid, Tanh, Tanh is supported"
+        yield f"attribute 'activations' is {list(activations)}, only Sigmoid, Tanh, Tanh is supported"
     if "clip" in attributes:
         yield "attribute 'clip' is set"
     if attributes.get("input_forget", 0):

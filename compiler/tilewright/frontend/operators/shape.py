@@ -105,19 +105,20 @@ def refuse_blocks(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[s
         yield f"attribute 'mode' is '{attributes['mode']}', expected DCR or CRD"
 
 
-@importer("DepthToSpace", 1, 11, 13, refuse=refuse_blocks)
+@importer("DepthToSpace", 1, 11, 13, 28, refuse=refuse_blocks)
 def depth_to_space(site: Site) -> Sequence[Value]:
     size, mode = site.attr("blocksize"), site.attr("mode", "DCR")
     return [site.emit("DepthToSpace", site.operand(0), blocksize=size, mode=mode)]
 
 
-@importer("SpaceToDepth", 1, 13, refuse=refuse_blocks)
+@importer("SpaceToDepth", 1, 13, 28, refuse=refuse_blocks)
 def space_to_depth(site: Site) -> Sequence[Value]:
-    """The place inside a block becomes the slow part of the channel."""
+    """The place in a block becomes the slow (DCR, all before opset 28) or fast (CRD) channel part."""
     x, size = site.operand(0), site.attr("blocksize")
     if len(x.shape) != 4 or x.shape[2] % size or x.shape[3] % size:
         raise site.fail(f"{x.type} cannot be cut into blocks of {size} by {size}")
     n, c, h, w = x.shape
+    perm = (0, 1, 3, 5, 2, 4) if site.attr("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
     blocks = site.reshape(x, (n, c, h // size, size, w // size, size))
-    order = site.emit("Transpose", blocks, perm=(0, 3, 5, 1, 2, 4))
+    order = site.emit("Transpose", blocks, perm=perm)
     return [site.reshape(order, (n, c * size * size, h // size, w // size))]

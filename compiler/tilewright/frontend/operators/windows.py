@@ -39,8 +39,8 @@ def window_pads(
 ) -> tuple[int, ...]:
     """Pads of a convolution or pool, all begins, then all ends.
 
-    SAME gives ceil(extent / stride) results; an odd total has its larger half at the end (UPPER) or at the begin
-    (LOWER). A stride beyond the kernel would need a negative total: it counts as zero.
+    SAME gives ceil(extent / stride) results; an odd total has its larger half at the end (UPPER) or at the
+    begin (LOWER). A stride beyond the kernel would need a negative total: it counts as zero.
     """
     rank = len(extents)
     auto_pad = site.attr("auto_pad", "NOTSET")
