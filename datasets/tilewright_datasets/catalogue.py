@@ -53,7 +53,7 @@ def _seeded(
         inputs, preprocess = {"data": (1, 3, 224, 224)}, IMAGENET
     return ZooModel(
         name=name,
-        source=f"{source}; weights from seed {SEED}",
+        source=f"{source}, seed {SEED}",
         weights="seeded",
         licence="Apache-2.0",
         inputs=inputs,

@@ -1,4 +1,4 @@
-"""The commands `models` and `datasets`: what there is, where it comes from, and whether it is in the cache."""
+"""The commands `models` and `datasets`: what there is, where it comes from, whether it is in the cache."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tilewright.errors import DataError
 from tilewright_datasets import config as configuration
 from tilewright_datasets.catalogue import ZOO
 from tilewright_datasets.config import Config
-from tilewright_datasets.images import NAMED_SETS
+from tilewright_datasets.images import FOOLBOX_IMAGES, NAMED_SETS
 from tilewright_datasets.public import PUBLIC
 from tilewright_datasets.zoo import cached_file
 
@@ -63,20 +63,21 @@ def _datasets_command(json_file: Json = None) -> None:
 
 
 def model_rows(settings: Config) -> list[dict[str, Any]]:
-    """One row per model: name, weights (seeded, trained or public), inputs, GMAC, sha256, licence, source, cached."""
+    """One row per model.
+
+    Keys: name, weights ('seeded', 'trained' or 'public'), inputs (shapes by name; public models leave the
+    name to the file), gmac (None where not counted), sha256, licence, source, address (None where built
+    here), cached.
+    """
     rows: list[dict[str, Any]] = []
     for name, model in ZOO.items():
         row = {"name": name, "weights": model.weights, "inputs": model.inputs, "gmac": model.gmac}
-        row |= {"sha256": model.sha256, "licence": model.licence, "source": model.source}
+        row |= {"sha256": model.sha256, "licence": model.licence, "source": model.source, "address": None}
         rows.append(row)
     for name, public in PUBLIC.items():
         row = {"name": name, "weights": "public", "inputs": {"": public.input_shape}, "gmac": None}
-        row |= {
-            "sha256": public.sha256,
-            "licence": "Apache-2.0",
-            "source": f"{settings.mirror}/{public.path}",
-        }
-        rows.append(row)
+        row |= {"sha256": public.sha256, "licence": "Apache-2.0", "source": "onnx/models"}
+        rows.append(row | {"address": f"{settings.mirror}/{public.path}"})
     return [row | {"cached": cached_file(row["name"], settings).is_file()} for row in rows]
 
 
@@ -86,7 +87,7 @@ def dataset_rows(settings: Config) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "images": 20,
+            "images": FOOLBOX_IMAGES,
             "labels": "ImageNet, 0-999",
             "licence": wheel.licence,
             "source": f"wheel {wheel.requirement}",
@@ -107,7 +108,7 @@ def _show(
         _write(Path(json_file), text + "\n")
     table = Table(box=None)
     for column in columns:
-        table.add_column(column.title, justify=column.align, overflow="fold")
+        table.add_column(column.title, justify=column.align, no_wrap=column.key == "name", overflow="fold")
     for row in rows:
         table.add_row(*(_cell(row[column.key]) for column in columns))
     Console().print(table)

