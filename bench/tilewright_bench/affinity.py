@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -43,8 +44,16 @@ def chosen_cpus(usable: list[int], threads: int, siblings: dict[int, frozenset[i
     return sorted((first + second)[:threads])
 
 
+@dataclass(frozen=True)
+class Affinity:
+    """The CPUs that the process is pinned to, and those it could have used."""
+
+    cpus: list[int]
+    usable: list[int]
+
+
 @contextmanager
-def pinned(threads: int) -> Iterator[list[int]]:
+def pinned(threads: int) -> Iterator[Affinity]:
     """Pin this process to one CPU per thread, and NumPy's BLAS to as many threads, for the time of the block.
 
     Enter before any engine starts its threads: they inherit the mask. Child processes inherit it too.
@@ -55,7 +64,7 @@ def pinned(threads: int) -> Iterator[list[int]]:
     os.sched_setaffinity(0, cpus)
     try:
         with threadpool_limits(threads):
-            yield cpus
+            yield Affinity(cpus, usable)
     finally:
         os.sched_setaffinity(0, before)
 

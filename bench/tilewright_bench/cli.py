@@ -69,10 +69,12 @@ def bench(
 
 def accuracy(
     models: Models = None,
-    dataset: Annotated[str, typer.Option(help="a data set's name, or a folder of labelled images")] = "smoke",
+    dataset: Annotated[
+        str, typer.Option(help="a data set's name, or a folder of labelled images")
+    ] = "foolbox",
     engine: Engines = None,
     topk: Annotated[str, typer.Option(help="which k to report; top-1 and top-5 are always there")] = "1,5",
-    limit: Annotated[int | None, typer.Option(min=1, help="only the first N images")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="only N images, evenly spread")] = None,
     preprocess: Annotated[
         str | None, typer.Option(metavar="ZOO-NAME", help="use the preprocessing of this zoo model")
     ] = None,

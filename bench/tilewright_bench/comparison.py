@@ -60,9 +60,9 @@ def compare(request: Request, reporter: Reporter) -> Json:
     result: Json = {"environment": {}, "rows": [], "pairs": [], "not_compared": [], "interrupted": False}
     with (
         tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name,
-        pinned(request.settings.threads) as cpus,
+        pinned(request.settings.threads) as affinity,
     ):
-        result["environment"] = describe(cpus, request.settings.threads)
+        result["environment"] = describe(affinity, request.settings.threads)
         try:
             ftz = _denormals(request, engines, Path(name), reporter)
             for model in request.models:

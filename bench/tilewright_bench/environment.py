@@ -11,28 +11,28 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from tilewright_bench.affinity import usable_cpus
+from tilewright_bench.affinity import Affinity
 
 UNKNOWN = "unknown"
 PACKAGES = ("tilewright", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "pyopencl", "pillow")
 CPU = Path("/sys/devices/system/cpu")
 
 
-def describe(cpus: list[int], threads: int) -> dict[str, Any]:
-    """The environment part of a result; `cpus` are those the process was pinned to."""
+def describe(affinity: Affinity, threads: int) -> dict[str, Any]:
+    """The environment part of a result that was measured under this affinity."""
     commit, dirty = source_state()
     name, flags = _cpu()
     return {
         "commit": commit,
         "dirty": dirty,
         "time_utc": datetime.now(UTC).isoformat(timespec="seconds"),
-        "affinity": cpus,
-        "usable_cpus": usable_cpus(),
+        "affinity": affinity.cpus,
+        "usable_cpus": affinity.usable,
         "host_cpus": os.cpu_count(),
         "threads": threads,
         "cpu": name,
         "flags": flags,
-        "governor": _read(CPU / f"cpu{cpus[0]}/cpufreq/scaling_governor"),
+        "governor": _read(CPU / f"cpu{affinity.cpus[0]}/cpufreq/scaling_governor"),
         "turbo": _turbo(),
         "cpuset": _read(Path("/sys/fs/cgroup/cpuset.cpus.effective")),
         "cpu_quota": _read(Path("/sys/fs/cgroup/cpu.max")),

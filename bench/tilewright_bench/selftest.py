@@ -50,8 +50,8 @@ def selftest(
     # The most threads first: an engine whose pool is made once per process must not be left with too small a
     # one.
     for count in sorted(threads, reverse=True):
-        with pinned(count) as cpus, tempfile.TemporaryDirectory(prefix="tilewright-selftest-") as folder:
-            environment = environment or describe(cpus, count)
+        with pinned(count) as affinity, tempfile.TemporaryDirectory(prefix="tilewright-selftest-") as folder:
+            environment = environment or describe(affinity, count)
             engine = engine_of(spec)
             own = replace(settings, threads=count)
             session = engine.load(engine.prepare(model.path, spec, own, Path(folder)), spec, own)

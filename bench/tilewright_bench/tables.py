@@ -16,6 +16,9 @@ CSV_FIELDS = (
     "verdict", "capped", "error",
 )  # fmt: skip
 
+# A pipe has no width, and a folded table is of no use to grep.
+PIPED_WIDTH = 200
+
 BENCH_HEAD = (
     "model", "engine", "class", "threads", "median ms", "p10–p90", "first ms", "load s", "compile s",
     "peak MB", "rel. error", "time / first engine's", "verdict on the first",
@@ -57,11 +60,15 @@ def accuracy_cells(result: Row) -> list[tuple[str, ...]]:
     pairs = {(pair["model"], pair["b"]): pair for pair in result["pairs"]}
     cells: list[tuple[str, ...]] = []
     for row in result["rows"]:
+        names = (row["model"], row["engine"], row["precision"])
+        if "error" in row:
+            cells.append((*names, *[""] * (len(ACCURACY_HEAD) - len(names) - 1), row["error"]))
+            continue
         pair = pairs.get((row["model"], row["engine"]))
         low, high = row["top1_ci"]
         agree = (f"{pair['agree_top1']:.4f}", str(len(pair["flips"]))) if pair else ("", "")
         figures = (str(row["n"]), f"{row['top1']:.4f}", f"{low:.3f}–{high:.3f}", f"{row['top5']:.4f}")
-        cells.append((row["model"], row["engine"], row["precision"], *figures, *agree))
+        cells.append((*names, *figures, *agree))
     return cells
 
 
@@ -78,7 +85,10 @@ def show(title: str, head: Sequence[str], cells: Sequence[Sequence[str]]) -> Non
         table.add_column(name, justify="left" if index < 2 else "right", overflow="fold")
     for line in cells:
         table.add_row(*line)
-    Console().print(table, markup=False)
+    console = Console()
+    if not console.is_terminal:
+        console.width = PIPED_WIDTH
+    console.print(table, markup=False)
 
 
 def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:

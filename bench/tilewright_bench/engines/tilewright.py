@@ -7,7 +7,7 @@ is the load of the artefact, and the compilation is reported in a column of its 
 import hashlib
 import time
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +96,11 @@ def _without(spec: EngineSpec, settings: Settings) -> tuple[str, ...]:
 
 def _version() -> str:
     """The version, with the commit it runs from, so that a result names the code that made it."""
+    release = version("tilewright")
     commit, dirty = source_state()
     if commit == "unknown":
-        return str(tw.__version__)
-    return f"{tw.__version__}+g{commit[:12]}{'.dirty' if dirty else ''}"
+        return release
+    return f"{release}+g{commit[:12]}{'.dirty' if dirty else ''}"
 
 
 ENGINE = TilewrightEngine()
