@@ -13,11 +13,9 @@ from rich.table import Table
 
 from tilewright.errors import DataError
 from tilewright_datasets import config as configuration
-from tilewright_datasets.catalogue import ZOO
 from tilewright_datasets.config import Config
-from tilewright_datasets.images import FOOLBOX_IMAGES, NAMED_SETS
-from tilewright_datasets.public import PUBLIC
-from tilewright_datasets.zoo import cached_file
+
+# Every command of tilewright loads this file: what needs onnx and Pillow is imported when a command runs.
 
 Json = Annotated[str | None, typer.Option("--json", help="Write JSON to this file, or to stdout with '-'.")]
 
@@ -69,6 +67,10 @@ def model_rows(settings: Config) -> list[dict[str, Any]]:
     name to the file), gmac (None where not counted), sha256, licence, source, address (None where built
     here), cached.
     """
+    from tilewright_datasets.catalogue import ZOO
+    from tilewright_datasets.public import PUBLIC
+    from tilewright_datasets.zoo import cached_file
+
     rows: list[dict[str, Any]] = []
     for name, model in ZOO.items():
         row = {"name": name, "weights": model.weights, "inputs": model.inputs, "gmac": model.gmac}
@@ -83,6 +85,8 @@ def model_rows(settings: Config) -> list[dict[str, Any]]:
 
 def dataset_rows(settings: Config) -> list[dict[str, Any]]:
     """One row per named image set: name, number of images, labels, licence, source, cached."""
+    from tilewright_datasets.images import FOOLBOX_IMAGES, NAMED_SETS
+
     folder = settings.cache_dir / "wheels"
     return [
         {

@@ -21,8 +21,7 @@ _UNREACHABLE = (urllib.error.URLError, http.client.HTTPException, TimeoutError, 
 
 
 class ResumingDownloader:
-    """A downloader for pooch: fills `partial` up to `size` bytes, then renames it to the file that pooch
-    checks.
+    """A downloader for pooch: fills `partial` up to `size` bytes, then renames it to the file to check.
 
     `partial` outlives an interruption. When the connection breaks, the rest is asked for again, up to four
     times; a server without range requests sends the whole file again. Raises DataError when the address

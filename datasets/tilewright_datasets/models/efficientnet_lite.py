@@ -1,8 +1,8 @@
-"""EfficientNet-Lite 0, 1 and 2 with their ImageNet weights: no squeeze-excite, ReLU6, TensorFlow's SAME
-padding.
+"""EfficientNet-Lite 0, 1 and 2 with their ImageNet weights.
 
-The weights come as a flat state dict (`_conv_stem.weight`, `_blocks.N._expand_conv.weight`, …). SAME padding
-puts the odd pixel at the bottom and right, so layers of stride 2 get asymmetric explicit pads.
+No squeeze-excite, ReLU6 for Swish, TensorFlow's SAME padding. The weights come as a flat state dict
+(`_conv_stem.weight`, `_blocks.N._expand_conv.weight`, …). SAME padding puts the odd pixel at the bottom and
+right, so layers of stride 2 get asymmetric explicit pads.
 """
 
 import math

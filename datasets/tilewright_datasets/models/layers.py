@@ -38,8 +38,7 @@ def conv_batch_norm(
     stride: int = 1,
     group: int = 1,
 ) -> str:
-    """Convolution without bias, symmetric padding (kernel − 1) / 2, then batch normalisation, not yet
-    measured.
+    """Convolution without bias, padding (kernel − 1) / 2, then batch normalisation, not yet measured.
 
     `channels` is (input, output). gamma is uniform in 0.8–1.2, beta 0.1 · N(0, 1).
     """
