@@ -1,0 +1,286 @@
+"""Expression + schedule -> loop program (TVM's ScheduleOps and storage flattening)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilewright.errors import ScheduleError
+from tilewright.expr import Expr, Read, Var, add, binary, const, logical_and, mul, read, substitute
+from tilewright.loops.affine import Bounds
+from tilewright.loops.ir import Allocate, Buffer, For, If, Kernel, LoopKind, Role, Stmt, Store, seq
+from tilewright.loops.simplify import simplify
+from tilewright.schedule.regions import Loops, Region, infer_region, loop_nest, whole
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import Leaf, StageState, State, is_reduction
+from tilewright.storage import Storage
+from tilewright.tensor.ir import Reduce, Tensor, identity_of, map_reads
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a tensor lies: its buffer, and the memory indices of a logical index."""
+
+    buffer: Buffer
+    storage: Storage
+    starts: tuple[Expr, ...]
+    lanes: int = 0  # of a register buffer: elements of one register
+
+    def index(self, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Memory indices."""
+        if self.lanes:
+            *outer, last = (binary("sub", i, s) for i, s in zip(indices, self.starts, strict=True))
+            lanes = const(self.lanes)
+            return (*outer, binary("floordiv", last, lanes), binary("mod", last, lanes))
+        relative = [i if s == const(0) else binary("sub", i, s) for i, s in zip(indices, self.starts, strict=True)]
+        return self.storage.index(relative)
+
+
+def lower_schedule(
+    schedule: Schedule,
+    inputs: Sequence[tuple[Tensor, Storage]],
+    outputs: Sequence[Storage],
+    name: str = "kernel",
+) -> Kernel:
+    """The loop program of a schedule.
+
+    inputs: placeholders in parameter order, each with its storage; outputs: storages of the schedule's outputs.
+    Output halos are written with zeros. Raises ScheduleError when the schedule cannot be carried out.
+    """
+    return _Lowering(schedule.state, schedule.outputs).kernel(inputs, outputs, name)
+
+
+class _Lowering:
+    """Works on the schedule's own copies of the stages, so a schedule is lowered once."""
+
+    def __init__(self, state: State, outputs: Sequence[Tensor]) -> None:
+        self.state = state
+        self.outputs = [state.stage(t.stage.name).stage.outputs[t.index] for t in outputs]
+        self.places: dict[int, Place] = {}
+        self.nests: dict[str, Loops] = {}
+        _inline(state)
+        self.live = [s for s in state.stages.values() if s.attach.how != "inline"]
+
+    def kernel(
+        self, inputs: Sequence[tuple[Tensor, Storage]], outputs: Sequence[Storage], name: str
+    ) -> Kernel:
+        params, roles = [], []
+        ports = [(t, s, Role.IN) for t, s in inputs]
+        ports += [(t, s, Role.OUT) for t, s in zip(self.outputs, outputs, strict=True)]
+        for tensor, storage, role in ports:
+            buffer = Buffer(tensor.name, tensor.dtype, storage.physical_shape(tensor.shape))
+            self.places[id(tensor)] = Place(buffer, storage, tuple(const(0) for _ in tensor.shape))
+            params.append(buffer)
+            roles.append(role)
+        self._infer()
+        roots = [s for s in self.live if s.attach.how == "root"]
+        body = seq(*(self._emit(s) for s in roots))
+        for stage in roots:
+            for tensor in stage.stage.outputs:
+                place = self.places[id(tensor)]
+                if place.buffer not in params:
+                    body = Allocate(place.buffer, body)
+        halos = [halo_zeros(p, s) for p, (_, s, role) in zip(params, ports, strict=True) if role == Role.OUT]
+        body = simplify(seq(*halos, body), Bounds())
+        return Kernel(name, tuple(params), tuple(roles), body)
+
+    def _infer(self) -> None:
+        """Regions and loop nests, consumers before producers; then the buffers of intermediate stages."""
+        for stage in reversed(self.live):
+            region = whole(stage) if stage.attach.how == "root" else self._needed(stage)
+            self.nests[stage.name] = loop_nest(stage, region)
+            for tensor in stage.stage.outputs:
+                if id(tensor) not in self.places:
+                    self.places[id(tensor)] = self._local(stage, tensor, region)
+
+    def _needed(self, stage: StageState) -> Region:
+        consumer = self.state.stage(stage.attach.consumer)
+        if consumer.name not in self.nests:
+            raise ScheduleError(f"compute_at: '{stage.name}' is computed at '{consumer.name}', which comes before it")
+        readers = [s for s in self.live if any(t.stage is stage.stage for t in s.stage.inputs)]
+        outside = [s.name for s in readers if not self._inside(s, consumer, stage.attach.axis)]
+        if outside:
+            raise ScheduleError(
+                f"compute_at: '{stage.name}' is also read by {', '.join(outside)}, outside of '{stage.attach.axis}'"
+            )
+        varying = self._inner_variables(consumer, stage.attach.axis)
+        for reader in readers:
+            if reader is not consumer:
+                varying |= self._variables_up_to(reader, consumer, stage.attach.axis)
+        return infer_region(stage, readers, self.nests, varying)
+
+    def _inside(self, stage: StageState, consumer: StageState, axis: str) -> bool:
+        """Whether the stage is computed inside loop `axis` of the consumer."""
+        if stage is consumer:
+            return True
+        if stage.attach.how != "at":
+            return False
+        if stage.attach.consumer == consumer.name:
+            return consumer.position(stage.attach.axis) >= consumer.position(axis)
+        return self._inside(self.state.stage(stage.attach.consumer), consumer, axis)
+
+    def _inner_variables(self, stage: StageState, axis: str) -> dict[str, int]:
+        inner = stage.leaves[stage.position(axis) + 1 :]
+        return {leaf.name: self.nests[stage.name].extents[leaf.name] for leaf in inner}
+
+    def _variables_up_to(self, stage: StageState, consumer: StageState, axis: str) -> dict[str, int]:
+        """Variables of all loops between a nested reader and the loop where the producer is attached."""
+        varying = {leaf.name: self.nests[stage.name].extents[leaf.name] for leaf in stage.leaves}
+        parent = self.state.stage(stage.attach.consumer)
+        if parent is consumer:
+            return varying
+        return varying | self._variables_up_to(parent, consumer, axis)
+
+    def _local(self, stage: StageState, tensor: Tensor, region: Region) -> Place:
+        lanes = 0
+        shape = region.extents
+        if stage.scope == "register":
+            vector = [leaf.name for leaf in stage.leaves if leaf.loop == LoopKind.VECTORIZED]
+            lanes = self.nests[stage.name].extents[vector[0]] if vector else 1
+            shape = (*shape[:-1], -(-shape[-1] // lanes), lanes) if shape else (1, 1)
+        buffer = Buffer(tensor.name, tensor.dtype, shape, stage.scope)
+        return Place(buffer, Storage(), region.starts, lanes)
+
+    def _emit(self, stage: StageState) -> Stmt:
+        """The loop nest of a stage, with the stages attached to it inside."""
+        nest = self.nests[stage.name]
+        first_reduce = next((i for i, leaf in enumerate(stage.leaves) if leaf.kind == "reduce"), None)
+        init: Stmt | None = None
+        if is_reduction(stage):
+            assert first_reduce is not None
+            init = self._init(stage, nest, stage.leaves[first_reduce:])
+        return self._loops(stage, nest, 0, first_reduce, init)
+
+    def _loops(
+        self, stage: StageState, nest: Loops, depth: int, first_reduce: int | None, init: Stmt | None
+    ) -> Stmt:
+        if depth == len(stage.leaves):
+            return _guarded(nest.guards, self._stores(stage, nest))
+        leaf = stage.leaves[depth]
+        inner = self._loops(stage, nest, depth + 1, first_reduce, init)
+        inner = self._attached(stage, leaf.name, inner)
+        loop = _loop(leaf, leaf.name, nest.extents[leaf.name], inner)
+        return seq(init, loop) if depth == first_reduce else loop
+
+    def _attached(self, stage: StageState, axis: str, inner: Stmt) -> Stmt:
+        here = [s for s in self.live if (s.attach.how, s.attach.consumer, s.attach.axis) == ("at", stage.name, axis)]
+        body = seq(*(self._emit(s) for s in here), inner)
+        for child in here:
+            for tensor in child.stage.outputs:
+                body = Allocate(self.places[id(tensor)].buffer, body)
+        return body
+
+    def _stores(self, stage: StageState, nest: Loops) -> Stmt:
+        axes = [nest.values[a.name] for a in stage.stage.axes]
+        values = dict(nest.values)
+        bodies = [self._placed(body, values) for body in stage.stage.bodies]
+        stores = []
+        targets = [(t, self.places[id(t)]) for t in stage.stage.outputs]
+        if is_reduction(stage):
+            reduction = stage.stage.bodies[0]
+            assert isinstance(reduction, Reduce)
+            old = tuple(read(p.buffer, p.index(axes)) for _, p in targets)
+            new = tuple(self._placed(v, values) for v in reduction.values)
+            bodies = list(reduction.reducer.combine(old, new))
+        for (_, place), body in zip(targets, bodies, strict=True):
+            stores.append(Store(place.buffer, place.index(axes), body))
+        return seq(*stores)
+
+    def _placed(self, body: Expr, values: dict[str, Expr]) -> Expr:
+        def rule(e: Expr) -> Expr | None:
+            if isinstance(e, Read):
+                place = self.places[id(e.source)]
+                return Read(place.buffer, place.index(e.indices), e.dtype)
+            return None
+
+        return map_reads(substitute(body, values), rule)
+
+    def _init(self, stage: StageState, nest: Loops, leaves: list[Leaf]) -> Stmt:
+        """Stores of the identities, over the data loops that lie inside the first reduce loop."""
+        inner = [leaf for leaf in leaves if leaf.kind == "data"]
+        renamed: dict[str, Expr] = {leaf.name: Var(f"{leaf.name}.init") for leaf in inner}
+        renamed |= {leaf.name: const(0) for leaf in leaves if leaf.kind == "reduce"}
+        axes = [substitute(nest.values[a.name], renamed) for a in stage.stage.axes]
+        stores = []
+        for tensor, body in zip(stage.stage.outputs, stage.stage.bodies, strict=True):
+            assert isinstance(body, Reduce)
+            place = self.places[id(tensor)]
+            stores.append(Store(place.buffer, place.index(axes), identity_of(body)))
+        guards = tuple(substitute(g, renamed) for g in nest.guards)
+        result = _guarded(guards, seq(*stores))
+        for leaf in reversed(inner):
+            result = _loop(leaf, f"{leaf.name}.init", nest.extents[leaf.name], result)
+        return result
+
+
+def _loop(leaf: Leaf, name: str, extent: int, body: Stmt) -> For:
+    return For(Var(name), const(extent), body, leaf.loop, thread=leaf.thread)
+
+
+def _guarded(guards: Sequence[Expr], stmt: Stmt) -> Stmt:
+    return If(logical_and(*guards), stmt) if guards else stmt
+
+
+def _inline(state: State) -> None:
+    """Put the bodies of inlined stages in place of their reads, producers first."""
+    for producer in state.stages.values():
+        if producer.attach.how != "inline":
+            continue
+        axes = [a.name for a in producer.stage.axes]
+        bodies = {id(t): b for t, b in zip(producer.stage.outputs, producer.stage.bodies, strict=True)}
+
+        def rule(e: Expr, bodies: dict[int, Expr] = bodies, axes: list[str] = axes) -> Expr | None:
+            body = bodies.get(id(e.source)) if isinstance(e, Read) else None
+            if body is None:
+                return None
+            return substitute(body, dict(zip(axes, e.indices, strict=True)))  # type: ignore[attr-defined]
+
+        for consumer in state.consumers(producer.name):
+            consumer.stage.bodies = tuple(map_reads(body, rule) for body in consumer.stage.bodies)
+
+
+def halo_zeros(buffer: Buffer, storage: Storage) -> Stmt | None:
+    """Loops that write zeros to the halo of a tensor in memory.
+
+    Works a memory axis at a time: the slabs before and after the interior, over the interior of the axes before
+    it and the whole of those after it, so that no element is written twice.
+    """
+    if not storage.has_halo:
+        return None
+    rank = len({axis for axis, _, _ in storage.terms(len(storage.halo))})
+    margins = []
+    for axis, divisor, modulus in storage.terms(rank):
+        if modulus or divisor != 1:
+            if storage.halo[axis] != (0, 0):
+                raise ScheduleError(f"storage {storage}: a blocked axis cannot have a halo")
+            margins.append((0, 0))
+        else:
+            margins.append(storage.halo[axis])
+    slabs = []
+    for at, (before, after) in enumerate(margins):
+        for start, width in ((0, before), (buffer.shape[at] - after, after)):
+            if width:
+                slabs.append(_slab(buffer, margins, at, start, width))
+    return seq(*slabs)
+
+
+def _slab(buffer: Buffer, margins: Sequence[tuple[int, int]], at: int, start: int, width: int) -> Stmt:
+    indices: list[Expr] = []
+    loops: list[tuple[Var, int, LoopKind]] = []
+    for axis, (extent, (before, after)) in enumerate(zip(buffer.shape, margins, strict=True)):
+        first, count = (before, extent - before - after) if axis < at else (0, extent)
+        if axis == at:
+            first, count = start, width
+        var = Var(f"{buffer.name}.halo{at}.{start}.{axis}")
+        lanes = next((n for n in (16, 8, 4) if count % n == 0), 0) if axis == len(buffer.shape) - 1 else 0
+        if lanes:
+            lane = replace(var, name=f"{var.name}.lane")
+            loops += [(var, count // lanes, LoopKind.SERIAL), (lane, lanes, LoopKind.VECTORIZED)]
+            indices.append(add(add(mul(var, const(lanes)), lane), const(first)))
+        else:
+            loops.append((var, count, LoopKind.SERIAL))
+            indices.append(add(var, const(first)))
+    result: Stmt = Store(buffer, tuple(indices), const(0, buffer.dtype))
+    for var, count, kind in reversed(loops):
+        result = For(var, const(count), result, kind)
+    return result
