@@ -1,7 +1,7 @@
 """Which buffers may not become one, and merging of those that may: register coalescing, on buffers.
 
-Two buffers interfere when one is written while the other is still needed. A copy does not make its two sides interfere
-(they hold the same bytes), nor does a kernel for a pair of parameters that it declares `inplace`.
+Two buffers interfere when one is written while the other is still needed. A copy does not make its two sides
+interfere (they hold the same bytes), nor does a kernel for a pair of parameters that it declares `inplace`.
 """
 
 from __future__ import annotations

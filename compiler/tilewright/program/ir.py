@@ -1,7 +1,7 @@
 """The program: instructions on explicit memory, Glow's low-level IR (paper section 3.3).
 
-A program declares constants, inputs, outputs and mutable state, then runs instructions on them and on buffers it allocates.
-It is not SSA: a buffer may be written more than once. All memory decisions are taken here and only here.
+A program declares constants, inputs, outputs and mutable state, then runs instructions on them and on buffers
+it allocates. It is not SSA: a buffer may be written more than once. All memory decisions are taken here and only here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ class Space(StrEnum):
 
 @dataclass(frozen=True)
 class Memory:
-    """A buffer. shape: extents in memory, row-major; logical and storage say which tensor it holds, for people and tools."""
+    """A buffer. shape: extents in memory, row-major.
+
+    logical and storage say which tensor it holds, for people and tools.
+    """
 
     name: str
     dtype: DType
@@ -44,7 +47,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Operand:
-    """A use of a buffer. With a loop, the use is the slice `index` of the leading axis: index names the loop's variable."""
+    """A use of a buffer: whole, or one slice of its leading axis; index names the variable of the loop."""
 
     memory: Memory
     mode: Role
@@ -87,7 +90,7 @@ class Copy(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class CallKernel(Instruction):
-    """Runs a kernel; args follow its parameters. origin: names of the model's nodes, for traces and errors."""
+    """Runs a kernel; args follow its parameters. origin: the model's nodes, for traces and errors."""
 
     kernel: str
     args: tuple[Operand, ...]
@@ -121,7 +124,7 @@ class Branch(Instruction):
 
 @dataclass
 class Program:
-    """constants: their data in memory layout; inputs and outputs in the function's order, with the model's names."""
+    """constants: with data in memory layout; inputs and outputs: in order, with the model's names."""
 
     name: str
     constants: dict[str, tuple[Memory, np.ndarray]] = field(default_factory=dict)

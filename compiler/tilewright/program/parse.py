@@ -28,7 +28,7 @@ from tilewright.storage import PLAIN, Storage
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(
-    rf"(?P<json>\{{(?:{_STRING}|[^{{}}\"])*:(?:{_STRING}|[^{{}}\"])*\}}|\{{\}})"
+    rf"(?P<json>\{{(?:{_STRING}: {_STRING}(?:, )?)*\}})"
     rf"|(?P<name>%(?:{_STRING}|[A-Za-z0-9_.$/:\-]+))|(?P<string>{_STRING})|(?P<shape>\[[0-9,]*\])"
     r"|(?P<index>\[[^\]]+\])|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+]+)|(?P<mark>[{},])"
 )
@@ -42,7 +42,10 @@ _SPACES = {
 
 
 def parse_program(text: str, constants: Mapping[str, np.ndarray], kernels: Mapping[str, Kernel]) -> Program:
-    """The program of a text. constants: arrays by sha256 of their bytes; kernels: by name. Raises ParseError."""
+    """The program of a text. Raises ParseError.
+
+    constants: arrays by the sha256 of their bytes; kernels: loop programs by name.
+    """
     return _Parser(text, constants, kernels).program()
 
 

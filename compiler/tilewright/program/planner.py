@@ -1,7 +1,7 @@
 """The static memory plan: offsets for every buffer, fixed at compile time.
 
-Placing buffers with known lifetimes is bin packing with time (NP-hard); several greedy orders are tried, each puts a buffer in
-the tightest gap between those that live at the same time, and the smallest arena wins. While it is above the
+Placing buffers with known lifetimes is bin packing with time (NP-hard). Several greedy orders are tried; each puts
+a buffer into a gap between those that live at the same time, and the smallest arena wins. While it is above the
 lower bound, the buffers that stick out at the top are moved forward in the order, and placing is repeated.
 """
 
@@ -39,7 +39,7 @@ def aligned(size: int) -> int:
 
 
 def plan(program: Program) -> Plan:
-    """Offsets of all buffers of a program whose lifetimes are placed. Raises VerifyError when they do not nest."""
+    """Offsets of all buffers of a program with placed lifetimes. Raises VerifyError when these do not nest."""
     memories = all_memories(program)
     offsets: dict[str, int] = {}
     ends = dict.fromkeys(Space, 0)

@@ -24,9 +24,9 @@ from tilewright.program.rewrite import all_memories, bodies_of, operand_bytes
 def verify_program(program: Program) -> None:
     """Raises VerifyError with the first rule that is broken.
 
-    Names are unique; constants have data of their shape; constants and inputs are never written; kernels exist and get operands of the
-    roles and sizes of their parameters; slices name an enclosing loop that stays inside the buffer; copies are between equal sizes;
-    with lifetimes placed, buffers are used only while they are alive.
+    Names are unique; constants have data of their shape; constants and inputs are never written; kernels exist and
+    get operands of the roles and sizes of their parameters; slices name an enclosing loop that stays inside the
+    buffer; copies are between equal sizes; with lifetimes placed, buffers are used only while they are alive.
     """
     memories = all_memories(program)
     _check_declarations(program)
@@ -84,14 +84,14 @@ def _check_slice(program: Program, instruction: Instruction, operand: Operand, t
         return
     if operand.index not in trips:
         raise VerifyError(
-            f"{_where(program, instruction)} uses '{operand.memory.name}[{operand.index}]', but no loop around it counts "
-            f"'{operand.index}'"
+            f"{_where(program, instruction)} uses '{operand.memory.name}[{operand.index}]', "
+            f"but no loop around it counts '{operand.index}'"
         )
     shape = operand.memory.shape
     if not shape or shape[0] < trips[operand.index]:
         raise VerifyError(
-            f"{_where(program, instruction)} uses '{operand.memory.name}[{operand.index}]', whose shape {list(shape)} is "
-            f"shorter than the loop's {trips[operand.index]} turns"
+            f"{_where(program, instruction)} uses '{operand.memory.name}[{operand.index}]', "
+            f"whose shape {list(shape)} is shorter than the loop's {trips[operand.index]} turns"
         )
 
 
@@ -122,8 +122,8 @@ def _check_call(program: Program, call: CallKernel) -> None:
             )
         if operand_bytes(operand) != param.bytes:
             raise VerifyError(
-                f"{where} passes '{operand.memory.name}' of {operand_bytes(operand)} bytes for {param.name}, which has "
-                f"{param.bytes}"
+                f"{where} passes '{operand.memory.name}' of {operand_bytes(operand)} bytes "
+                f"for {param.name}, which has {param.bytes}"
             )
 
 

@@ -12,7 +12,7 @@ from tilewright.program.rewrite import called_only, map_body, without_lifetimes
 
 @dataclass(frozen=True)
 class DeadStores:
-    """A kernel call or a copy goes when everything it writes is dead afterwards. Removing one may free others.
+    """A kernel call or a copy goes when all it writes is dead afterwards. Removing one may free others.
 
     Before:  kernel relu @in %x, @out %unused        After:  (nothing)
     """

@@ -11,7 +11,7 @@ from tilewright.program.rewrite import memories_of, without_lifetimes
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """Every arena buffer lives from just before its first to just after its last use, in the innermost possible body.
+    """Every arena buffer lives from just before its first to just after its last use, in the innermost body.
 
     What one turn of a loop hands to the next, and what is filled slice by slice, lives around the loop.
 
