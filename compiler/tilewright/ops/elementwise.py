@@ -1,0 +1,203 @@
+"""Element-wise operators of one operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import pi, sqrt
+from typing import Any
+
+import numpy as np
+
+from tilewright.dtypes import BOOL, F32
+from tilewright.expr import Expr, binary, call, cast, const, maximum, minimum, select
+from tilewright.ops.declaration import FLOATS, NUMBERS, SIGNED, operator, required, wide
+from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
+from tilewright.tensor.evaluate import erf
+from tilewright.tensor.ir import Tensor, compute
+from tilewright.types import TensorType
+
+Numeric = Callable[[Any, Attrs], Any]
+Symbolic = Callable[[Expr, Attrs], Expr]
+
+
+def _unary(
+    name: str,
+    doc: str,
+    numeric: Numeric,
+    symbolic: Symbolic,
+    types: Sequence[str] = FLOATS,
+    attrs: Mapping[str, Attr] | None = None,
+    widen: bool = True,
+) -> Operator:
+    """Declare y[i] = f(x[i]), of x's type. widen: half types are computed in float32 and rounded once."""
+
+    def infer(operands: Sequence[TensorType | None], _: Attrs) -> tuple[TensorType, ...]:
+        x = required(operands, 0)
+        return (TensorType(x.dtype, x.shape),)
+
+    def evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
+        x = required(arrays, 0)
+        work = x.astype(wide(x.dtype), copy=False) if widen else x
+        with np.errstate(all="ignore"):
+            result = np.asarray(numeric(work, attrs))
+        return (result.astype(x.dtype, copy=False),)
+
+    def body(tensors: Sequence[Tensor | None], attrs: Attrs, _: Sequence[TensorType]) -> tuple[Tensor, ...]:
+        x = required(tensors, 0)
+        work = F32 if widen and x.dtype.is_float and x.dtype.bits == 16 else x.dtype
+        return (compute(x.shape, lambda *i: cast(symbolic(cast(x[i], work), attrs), x.dtype), name.lower()),)
+
+    return operator(
+        name,
+        doc,
+        [Operand("x", tuple(types))],
+        [Operand("y", tuple(types))],
+        infer,
+        evaluate,
+        attrs,
+        Fusion.ELEMENTWISE,
+        compute=body,
+    )
+
+
+def _intrinsic(name: str, doc: str, numeric: Callable[[Any], Any]) -> Operator:
+    """Declare an operator that is one math intrinsic of its own name in lower case."""
+    return _unary(name, doc, lambda x, _: numeric(x), lambda x, _: call(name.lower(), x))
+
+
+def _like(x: Expr, value: float) -> Expr:
+    return const(value, x.dtype)
+
+
+def _magnitude(x: Expr) -> Expr:
+    return maximum(x, x * -1)
+
+
+def _sign(x: Expr, _: Attrs) -> Expr:
+    if x.dtype.kind == "uint":
+        return select(x > 0, _like(x, 1), _like(x, 0))
+    return select(x > 0, _like(x, 1), select(x < 0, _like(x, -1), x))
+
+
+def _sigmoid(x: Expr, _: Attrs) -> Expr:
+    decay = call("exp", _magnitude(x) * -1)  # at most 1, so nothing overflows
+    return select(x >= 0, _like(x, 1), decay) / (decay + 1)
+
+
+def _sigmoid_numpy(x: np.ndarray, _: Attrs) -> np.ndarray:
+    decay = np.exp(-np.abs(x))
+    return np.where(x >= 0, np.ones_like(decay), decay) / (decay + 1)
+
+
+def _softplus(x: Expr, _: Attrs) -> Expr:
+    """max(x, 0) + log(1 + e), e = exp(-|x|); the quotient restores the bits of e that 1 + e rounds away (Kahan)."""
+    e = call("exp", _magnitude(x) * -1)
+    u = e + 1
+    log1p = select(binary("eq", u, _like(x, 1)), e, call("log", u) * e / (u - 1))
+    return maximum(x, _like(x, 0)) + log1p
+
+
+def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
+    return maximum(minimum(x * alpha + beta, _like(x, 1)), _like(x, 0))
+
+
+def _hard_sigmoid_numpy(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    return np.maximum(np.minimum(x * alpha + beta, 1), 0)
+
+
+_TANH_SCALE, _TANH_CUBE = sqrt(2 / pi), 0.044715
+
+
+def _gelu(x: Expr, attrs: Attrs) -> Expr:
+    if attrs["approximate"] == "tanh":
+        return x * 0.5 * (call("tanh", (x + x * x * x * _TANH_CUBE) * _TANH_SCALE) + 1)
+    return x * 0.5 * (call("erf", x * sqrt(0.5)) + 1)
+
+
+def _gelu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
+    if attrs["approximate"] == "tanh":
+        return x * 0.5 * (np.tanh((x + x * x * x * _TANH_CUBE) * _TANH_SCALE) + 1)
+    return x * 0.5 * (erf(x * sqrt(0.5)) + 1)
+
+
+_ALPHA = "alpha"
+
+_unary("Identity", "y = x", lambda x, _: x, lambda x, _: x, (*NUMBERS, "bool"), widen=False)
+_unary(
+    "Relu",
+    "max(x, 0)",
+    lambda x, _: np.maximum(x, x.dtype.type(0)),
+    lambda x, _: maximum(x, _like(x, 0)),
+    SIGNED,
+    widen=False,
+)
+_unary(
+    "LeakyRelu",
+    "x where x >= 0, else alpha x",
+    lambda x, a: np.where(x < 0, x * x.dtype.type(a[_ALPHA]), x),
+    lambda x, a: select(x < 0, x * a[_ALPHA], x),
+    attrs={_ALPHA: Attr("float", 0.01)},
+)
+_unary(
+    "Elu",
+    "x where x > 0, else alpha (exp(x) - 1)",
+    lambda x, a: np.where(x < 0, np.expm1(x) * x.dtype.type(a[_ALPHA]), x),
+    lambda x, a: select(x < 0, (call("exp", x) - 1) * a[_ALPHA], x),
+    attrs={_ALPHA: Attr("float", 1.0)},
+)
+_unary("Sigmoid", "1 / (1 + exp(-x)), without overflow", _sigmoid_numpy, _sigmoid)
+_unary(
+    "Softplus",
+    "log(1 + exp(x)), without overflow",
+    lambda x, _: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))),
+    _softplus,
+)
+_unary(
+    "HardSigmoid",
+    "alpha x + beta, limited to [0, 1]",
+    lambda x, a: _hard_sigmoid_numpy(x, a[_ALPHA], a["beta"]),
+    lambda x, a: _hard_sigmoid(x, a[_ALPHA], a["beta"]),
+    attrs={_ALPHA: Attr("float", 0.2), "beta": Attr("float", 0.5)},
+)
+_unary(
+    "HardSwish",
+    "x times (x / 6 + 1/2 limited to [0, 1])",
+    lambda x, _: x * _hard_sigmoid_numpy(x, 1 / 6, 0.5),
+    lambda x, _: x * _hard_sigmoid(x, 1 / 6, 0.5),
+)
+_unary(
+    "Gelu",
+    "x times the normal distribution function of x; approximate: none (erf) or tanh",
+    _gelu_numpy,
+    _gelu,
+    attrs={"approximate": Attr("str", "none")},
+)
+_intrinsic("Tanh", "hyperbolic tangent", np.tanh)
+_intrinsic("Exp", "e to the power x", np.exp)
+_intrinsic("Log", "natural logarithm", np.log)
+_intrinsic("Sqrt", "square root", np.sqrt)
+_intrinsic("Erf", "error function", erf)
+_intrinsic("Floor", "largest integer that is not above x", np.floor)
+_intrinsic("Ceil", "smallest integer that is not below x", np.ceil)
+_intrinsic("Round", "nearest integer, halves to even", np.rint)
+_intrinsic("Sin", "sine of x in radians", np.sin)
+_intrinsic("Cos", "cosine of x in radians", np.cos)
+_unary("Reciprocal", "1 / x", lambda x, _: 1 / x, lambda x, _: _like(x, 1) / x)
+_unary(
+    "Abs",
+    "magnitude",
+    lambda x, _: np.abs(x),
+    lambda x, _: x if x.dtype.kind == "uint" else _magnitude(x),
+    NUMBERS,
+    widen=False,
+)
+_unary("Neg", "-x", lambda x, _: -x, lambda x, _: x * -1, SIGNED, widen=False)
+_unary("Sign", "-1, 0 or 1; NaN stays", lambda x, _: np.sign(x), _sign, NUMBERS, widen=False)
+_unary(
+    "Not",
+    "logical negation",
+    lambda x, _: np.logical_not(x),
+    lambda x, _: binary("eq", x, const(False, BOOL)),
+    ("bool",),
+    widen=False,
+)

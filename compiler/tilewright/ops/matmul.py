@@ -1,0 +1,158 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.errors import VerifyError
+from tilewright.expr import Expr, add, cast, const, mul, read
+from tilewright.ops.broadcast_index import broadcast_read
+from tilewright.ops.convolution import accumulated
+from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, same_dtype, wide
+from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
+from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
+from tilewright.types import TensorType
+
+_TYPES = (*FLOATS, "i32", "i64", "u32", "u64")
+
+
+def _matmul_infer(types: Sequence[TensorType | None], _: Attrs) -> tuple[TensorType, ...]:
+    same_dtype("MatMul", types)
+    a, b = required(types, 0), required(types, 1)
+    if not a.rank or not b.rank:
+        raise VerifyError("MatMul: an operand is a scalar; use Mul")
+    inner = b.shape[-2] if b.rank > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        raise VerifyError(f"MatMul: the first operand has {a.shape[-1]} columns, the second {inner} rows")
+    batch = broadcast_shape("MatMul", a.shape[:-2], b.shape[:-2])
+    rows = a.shape[-2:-1] if a.rank > 1 else ()
+    columns = b.shape[-1:] if b.rank > 1 else ()
+    return (TensorType(a.dtype, (*batch, *rows, *columns)),)
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """numpy.matmul; half types accumulate in float32."""
+    work = wide(a.dtype)
+    with np.errstate(all="ignore"):
+        result = np.matmul(a.astype(work, copy=False), b.astype(work, copy=False))
+    return np.asarray(result).astype(a.dtype, copy=False)
+
+
+def _matmul_evaluate(arrays: Sequence[np.ndarray | None], _: Attrs) -> tuple[np.ndarray, ...]:
+    return (product(required(arrays, 0), required(arrays, 1)),)
+
+
+def _matmul_compute(
+    tensors: Sequence[Tensor | None], _: Attrs, types: Sequence[TensorType]
+) -> tuple[Tensor, ...]:
+    a, b = required(tensors, 0), required(tensors, 1)
+    rows, columns = int(len(a.shape) > 1), int(len(b.shape) > 1)
+    k = reduce_axis(a.shape[-1], "matmul.k")
+
+    def element(*i: Expr) -> Expr:
+        batch = i[: len(i) - rows - columns]
+        row = i[len(batch) : len(batch) + rows]
+        column = i[len(batch) + rows :]
+        left = broadcast_matrix(a, batch, [*row, k.var])
+        right = broadcast_matrix(b, batch, [k.var, *column])
+        return sum_over(mul(accumulated(left), accumulated(right)), k)
+
+    total = compute(types[0].shape, element, "matmul")
+    if total.dtype == a.dtype:
+        return (total,)
+    return (compute(types[0].shape, lambda *i: cast(read(total, i), a.dtype), "matmul_out"),)
+
+
+def broadcast_matrix(t: Tensor, batch: Sequence[Expr], last: Sequence[Expr]) -> Expr:
+    """An element of a stack of matrices whose leading axes are broadcast to `batch`."""
+    leading = len(t.shape) - len(last)
+    own = batch[len(batch) - leading :] if leading else ()
+    fixed = [const(0) if n == 1 else i for n, i in zip(t.shape[:leading], own, strict=True)]
+    return read(t, [*fixed, *last])
+
+
+operator(
+    "MatMul",
+    "matrix product as numpy.matmul: vectors, matrices, broadcast stacks",
+    [Operand("a", _TYPES), Operand("b", _TYPES)],
+    [Operand("y", _TYPES)],
+    _matmul_infer,
+    _matmul_evaluate,
+    fusion=Fusion.COMPLEX,
+    compute=_matmul_compute,
+)
+
+
+def _gemm_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
+    same_dtype("Gemm", types)
+    a, b, c = required(types, 0), required(types, 1), types[2]
+    if a.rank != 2 or b.rank != 2:
+        raise VerifyError(f"Gemm: operands have ranks {a.rank} and {b.rank}, expected 2 and 2")
+    rows, inner = a.shape[::-1] if attrs["transA"] else a.shape
+    below, columns = b.shape[::-1] if attrs["transB"] else b.shape
+    if inner != below:
+        raise VerifyError(f"Gemm: the first operand has {inner} columns, the second {below} rows")
+    result = TensorType(a.dtype, (rows, columns))
+    if c is not None and (c.rank > 2 or broadcast_shape("Gemm", c.shape, result.shape) != result.shape):
+        raise VerifyError(f"Gemm: c has shape {list(c.shape)}, which does not broadcast to {[rows, columns]}")
+    return (result,)
+
+
+def _gemm_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
+    a, b, c = required(arrays, 0), required(arrays, 1), arrays[2]
+    work = wide(a.dtype)
+    left, right = a.astype(work, copy=False), b.astype(work, copy=False)
+    y = product(left.T if attrs["transA"] else left, right.T if attrs["transB"] else right)
+    if attrs["alpha"] != 1:
+        y = y * work.type(attrs["alpha"])
+    if c is not None and attrs["beta"] != 0:
+        y = y + c.astype(work, copy=False) * work.type(attrs["beta"])
+    return (y.astype(a.dtype, copy=False),)
+
+
+def _gemm_compute(
+    tensors: Sequence[Tensor | None], attrs: Attrs, types: Sequence[TensorType]
+) -> tuple[Tensor, ...]:
+    a, b, c = required(tensors, 0), required(tensors, 1), tensors[2]
+    k = reduce_axis(a.shape[0] if attrs["transA"] else a.shape[1], "gemm.k")
+
+    def element(i: Expr, j: Expr) -> Expr:
+        left = read(a, [k.var, i] if attrs["transA"] else [i, k.var])
+        right = read(b, [j, k.var] if attrs["transB"] else [k.var, j])
+        return sum_over(mul(accumulated(left), accumulated(right)), k)
+
+    total = compute(types[0].shape, element, "gemm")
+    added = c if attrs["beta"] != 0 else None
+    if added is None and attrs["alpha"] == 1 and total.dtype == a.dtype:
+        return (total,)
+
+    def finish(*i: Expr) -> Expr:
+        value = read(total, i)
+        if attrs["alpha"] != 1:
+            value = value * attrs["alpha"]
+        if added is not None:
+            term = cast(broadcast_read(added, i), value.dtype)
+            value = add(value, term if attrs["beta"] == 1 else term * attrs["beta"])
+        return cast(value, a.dtype)
+
+    return (compute(types[0].shape, finish, "gemm_out"),)
+
+
+operator(
+    "Gemm",
+    "alpha a b + beta c, with either matrix transposed; beta = 0 ignores c",
+    [Operand("a", FLOATS), Operand("b", FLOATS), Operand("c", FLOATS, optional=True)],
+    [Operand("y", FLOATS)],
+    _gemm_infer,
+    _gemm_evaluate,
+    {
+        "alpha": Attr("float", 1.0),
+        "beta": Attr("float", 1.0),
+        "transA": Attr("int", 0),
+        "transB": Attr("int", 0),
+    },
+    Fusion.COMPLEX,
+    compute=_gemm_compute,
+)

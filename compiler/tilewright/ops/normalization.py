@@ -1,0 +1,59 @@
+"""Normalisation at inference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.errors import VerifyError
+from tilewright.graph.ir import Node, Value
+from tilewright.ops.declaration import FLOATS, attributes, operator, required, same_dtype, wide
+from tilewright.ops.operator import Attr, Attrs, Builder, Operand
+from tilewright.types import TensorType
+
+_STATISTICS = ("scale", "bias", "mean", "var")
+
+
+def _infer(types: Sequence[TensorType | None], _: Attrs) -> tuple[TensorType, ...]:
+    same_dtype("BatchNormalization", types)
+    x = required(types, 0)
+    if x.rank < 2:
+        raise VerifyError(f"BatchNormalization: input has rank {x.rank}, expected at least 2")
+    for name, type in zip(_STATISTICS, types[1:], strict=True):
+        if type is None or type.shape != (x.shape[1],):
+            found = None if type is None else list(type.shape)
+            raise VerifyError(f"BatchNormalization: {name} has shape {found}, expected [{x.shape[1]}]")
+    return (TensorType(x.dtype, x.shape),)
+
+
+def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
+    x = required(arrays, 0)
+    work = wide(x.dtype)
+    column = (-1, *(1 for _ in x.shape[2:]))
+    scale, bias, mean, var = (required(arrays, i).astype(work).reshape(column) for i in range(1, 5))
+    factor = scale / np.sqrt(var + work.type(attrs["epsilon"]))
+    return (((x.astype(work, copy=False) - mean) * factor + bias).astype(x.dtype, copy=False),)
+
+
+def _lower(build: Builder, node: Node) -> tuple[Value, ...]:
+    """x s + t with s = scale / sqrt(var + epsilon) and t = bias - mean s, which fold when they are constant."""
+    x, scale, bias, mean, var = (node.operand(i) for i in range(5))
+    epsilon = build.constant(np.asarray(attributes(node)["epsilon"], x.dtype.numpy), "epsilon")
+    s = build.op("Div", scale, build.op("Sqrt", build.op("Add", var, epsilon)))
+    t = build.op("Sub", bias, build.op("Mul", mean, s))
+    column = (x.shape[1], *(1 for _ in x.shape[2:]))
+    scaled = build.op("Mul", x, build.op("Reshape", s, shape=column))
+    return (build.op("Add", scaled, build.op("Reshape", t, shape=column)),)
+
+
+operator(
+    "BatchNormalization",
+    "scale (x - mean) / sqrt(var + epsilon) + bias for each channel (axis 1)",
+    [Operand("x", FLOATS), *(Operand(name, FLOATS) for name in _STATISTICS)],
+    [Operand("y", FLOATS)],
+    _infer,
+    _evaluate,
+    {"epsilon": Attr("float", 1e-5)},
+    lower=_lower,
+)
