@@ -1,7 +1,8 @@
-"""The graph: Glow's high-level IR (paper section 3.2). A Module holds Functions, a Function holds Nodes in order.
+"""The graph: Glow's high-level IR (paper section 3.2).
 
-Values are typed edges. Constants carry their array and may be transformed by passes; Placeholders are symbolic and
-may not. Nodes are kept in an order in which every value is produced before it is used.
+A Module holds Functions, a Function holds Nodes in order. Values are typed edges. Constants carry their array and
+may be transformed by passes; Placeholders are symbolic and may not. Nodes are kept in an order in which every
+value is produced before it is used.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Constant(Value):
 class Node:
     """One operation. inputs may hold None for an omitted optional operand.
 
-    bodies: sub-functions of control flow, or the one body of a Fused node, whose inputs correspond to the node's.
+    bodies: sub-functions of control flow, or the one body of a Fused node, with inputs like the node's.
     origin: names of the model's nodes that this one came from, for errors and reports.
     """
 
