@@ -161,7 +161,9 @@ class Bounds:
         return self._compare(e) if e.op in COMPARISONS else e
 
     def _divide(self, op: str, form: Linear, divisor: int) -> Expr:
-        whole = Linear({a: c // divisor for a, c in form.terms.items() if c % divisor == 0}, form.constant // divisor)
+        whole = Linear(
+            {a: c // divisor for a, c in form.terms.items() if c % divisor == 0}, form.constant // divisor
+        )
         rest = Linear({a: c for a, c in form.terms.items() if c % divisor}, form.constant % divisor)
         low, high = self.of_linear(rest)
         if low > -inf and high < inf and low // divisor == high // divisor:

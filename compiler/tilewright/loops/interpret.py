@@ -63,7 +63,9 @@ def interpret(kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:
     memory = {buffer: array for buffer, array in zip(kernel.params, arrays, strict=True)}
     for buffer, array in memory.items():
         if array.shape != buffer.shape or array.dtype != buffer.dtype.numpy:
-            raise LoweringError(f"{kernel.name}: '{buffer.name}' is {buffer.dtype}{buffer.shape}, found {array.dtype}{array.shape}")
+            raise LoweringError(
+                f"{kernel.name}: '{buffer.name}' is {buffer.dtype}{buffer.shape}, found {array.dtype}{array.shape}"
+            )
     with np.errstate(all="ignore"):
         _Run(memory).statement(kernel.body, {})
 

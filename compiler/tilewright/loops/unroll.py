@@ -31,6 +31,10 @@ class Unroll:
             return stmt
         extent, start = stmt.extent, stmt.start
         size = sum(1 for _ in walk(stmt.body))
-        if not isinstance(extent, Const) or not isinstance(start, Const) or extent.value * size > self.max_statements:
+        if (
+            not isinstance(extent, Const)
+            or not isinstance(start, Const)
+            or extent.value * size > self.max_statements
+        ):
             return replace(stmt, kind=LoopKind.SERIAL)
         return seq(*(bind(stmt.body, stmt.var, const(start.value + i)) for i in range(int(extent.value))))

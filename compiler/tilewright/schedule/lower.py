@@ -32,7 +32,9 @@ class Place:
             *outer, last = (binary("sub", i, s) for i, s in zip(indices, self.starts, strict=True))
             lanes = const(self.lanes)
             return (*outer, binary("floordiv", last, lanes), binary("mod", last, lanes))
-        relative = [i if s == const(0) else binary("sub", i, s) for i, s in zip(indices, self.starts, strict=True)]
+        relative = [
+            i if s == const(0) else binary("sub", i, s) for i, s in zip(indices, self.starts, strict=True)
+        ]
         return self.storage.index(relative)
 
 
@@ -96,7 +98,9 @@ class _Lowering:
     def _needed(self, stage: StageState) -> Region:
         consumer = self.state.stage(stage.attach.consumer)
         if consumer.name not in self.nests:
-            raise ScheduleError(f"compute_at: '{stage.name}' is computed at '{consumer.name}', which comes before it")
+            raise ScheduleError(
+                f"compute_at: '{stage.name}' is computed at '{consumer.name}', which comes before it"
+            )
         readers = [s for s in self.live if any(t.stage is stage.stage for t in s.stage.inputs)]
         outside = [s.name for s in readers if not self._inside(s, consumer, stage.attach.axis)]
         if outside:
@@ -163,7 +167,11 @@ class _Lowering:
         return seq(init, loop) if depth == first_reduce else loop
 
     def _attached(self, stage: StageState, axis: str, inner: Stmt) -> Stmt:
-        here = [s for s in self.live if (s.attach.how, s.attach.consumer, s.attach.axis) == ("at", stage.name, axis)]
+        here = [
+            s
+            for s in self.live
+            if (s.attach.how, s.attach.consumer, s.attach.axis) == ("at", stage.name, axis)
+        ]
         body = seq(*(self._emit(s) for s in here), inner)
         for child in here:
             for tensor in child.stage.outputs:

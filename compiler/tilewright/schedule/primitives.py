@@ -42,8 +42,8 @@ class Primitive:
 class Split(Primitive):
     """Two loops for one; a factor that does not divide the extent leaves a tail, which is guarded.
 
-        for i in 0..n        ->   for i.o in 0..ceil(n / factor)
-                                    for i.i in 0..factor
+    for i in 0..n        ->   for i.o in 0..ceil(n / factor)
+                                for i.i in 0..factor
     """
 
     keyword: ClassVar[str] = "split"
@@ -70,8 +70,8 @@ class Split(Primitive):
 class Fuse(Primitive):
     """One loop for two neighbours.
 
-        for i in 0..n             ->   for i*j in 0..n * m
-          for j in 0..m
+    for i in 0..n             ->   for i*j in 0..n * m
+      for j in 0..m
     """
 
     keyword: ClassVar[str] = "fuse"
@@ -86,11 +86,15 @@ class Fuse(Primitive):
         stage = state.stage(self.stage)
         first, second = stage.position(self.outer), stage.position(self.inner)
         if second != first + 1:
-            raise ScheduleError(f"fuse: '{self.inner}' must stand directly inside '{self.outer}' in '{self.stage}'")
+            raise ScheduleError(
+                f"fuse: '{self.inner}' must stand directly inside '{self.outer}' in '{self.stage}'"
+            )
         _plain_loop(stage, self.outer, "fuse")
         _plain_loop(stage, self.inner, "fuse")
         if stage.leaves[first].kind != stage.leaves[second].kind:
-            raise ScheduleError(f"fuse: '{self.outer}' and '{self.inner}' must both be data or both be reduce axes")
+            raise ScheduleError(
+                f"fuse: '{self.outer}' and '{self.inner}' must both be data or both be reduce axes"
+            )
         stage.leaves[first : second + 1] = [Leaf(self.name, stage.leaves[first].kind)]
         stage.relations.append(FuseRelation(self.outer, self.inner, self.name))
 
@@ -99,7 +103,7 @@ class Fuse(Primitive):
 class Reorder(Primitive):
     """The named loops in the given order, in the places that they held together.
 
-        for i, j, k   -> reorder(k, i) ->   for k, j, i
+    for i, j, k   -> reorder(k, i) ->   for k, j, i
     """
 
     keyword: ClassVar[str] = "reorder"
@@ -186,7 +190,7 @@ class Bind(Primitive):
 class ComputeInline(Primitive):
     """The stage's body stands in place of every read of it.
 
-        b[i] = a[i] + 1;  c[i] = b[i] * 2     ->    c[i] = (a[i] + 1) * 2
+    b[i] = a[i] + 1;  c[i] = b[i] * 2     ->    c[i] = (a[i] + 1) * 2
     """
 
     keyword: ClassVar[str] = "compute_inline"
@@ -194,7 +198,9 @@ class ComputeInline(Primitive):
     def apply(self, state: State) -> None:
         stage = state.stage(self.stage)
         if is_reduction(stage):
-            raise ScheduleError(f"compute_inline: '{self.stage}' reduces; only element-wise stages can be inlined")
+            raise ScheduleError(
+                f"compute_inline: '{self.stage}' reduces; only element-wise stages can be inlined"
+            )
         if self.stage in state.outputs:
             raise ScheduleError(f"compute_inline: '{self.stage}' is an output and must be stored")
         stage.attach = Attach("inline")
@@ -204,9 +210,9 @@ class ComputeInline(Primitive):
 class ComputeAt(Primitive):
     """The stage is computed inside a loop of its consumer, for just the part that is needed there.
 
-        for i: b[i] = ...          ->    for i:
-        for i: c[i] = f(b[i])              b' = ...
-                                           c[i] = f(b')
+    for i: b[i] = ...          ->    for i:
+    for i: c[i] = f(b[i])              b' = ...
+                                       c[i] = f(b')
     """
 
     keyword: ClassVar[str] = "compute_at"
@@ -241,7 +247,7 @@ class SetScope(Primitive):
 class CacheWrite(Primitive):
     """A new stage `NAME.SCOPE` computes the values in a faster memory; the stage itself only copies them.
 
-        c[i] = f(i)     ->    c.register[i] = f(i);  c[i] = c.register[i]
+    c[i] = f(i)     ->    c.register[i] = f(i);  c[i] = c.register[i]
     """
 
     keyword: ClassVar[str] = "cache_write"
@@ -270,7 +276,7 @@ class CacheWrite(Primitive):
 class CacheRead(Primitive):
     """A new stage `TENSOR.SCOPE` holds a copy of what the readers read; they read the copy.
 
-        c[i] = a[i] + 1     ->    a.shared[i] = a[i];  c[i] = a.shared[i] + 1
+    c[i] = a[i] + 1     ->    a.shared[i] = a[i];  c[i] = a.shared[i] + 1
     """
 
     keyword: ClassVar[str] = "cache_read"
@@ -287,7 +293,9 @@ class CacheRead(Primitive):
         else:
             outputs = state.stage(self.stage).stage.outputs
             if len(outputs) != 1:
-                raise ScheduleError(f"cache_read: '{self.stage}' has {len(outputs)} outputs; name one with one output")
+                raise ScheduleError(
+                    f"cache_read: '{self.stage}' has {len(outputs)} outputs; name one with one output"
+                )
             tensor = outputs[0]
         reading = {s.name for s in state.consumers(self.stage)}
         missing = [name for name in self.readers if name not in reading]

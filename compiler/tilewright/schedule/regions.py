@@ -116,7 +116,9 @@ def infer_region(
     for consumer in consumers:
         values = dict(nests[consumer.name].values)
         for read in _reads(consumer, producer.stage.outputs):
-            boxes.append([_box(bounds.simplify(substitute(i, values)), bounds, varying) for i in read.indices])
+            boxes.append(
+                [_box(bounds.simplify(substitute(i, values)), bounds, varying) for i in read.indices]
+            )
     if not boxes:
         raise ScheduleError(f"stage '{producer.name}' is attached where nothing reads it")
     starts: list[Expr] = []
@@ -198,4 +200,3 @@ def _union(parts: list[tuple[Linear, int] | None], limit: int) -> tuple[Expr, in
     if high - low >= limit:
         return const(0), limit
     return from_linear(Linear(first.terms, first.constant + low)), high - low
-

@@ -1,0 +1,197 @@
+"""From a graph whose nodes are primitives, fused groups and scans to a program (Glow's IRGen)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tilewright.errors import LoweringError
+from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.loops.ir import Kernel, Role
+from tilewright.lower.group import kernel_operands, literal, make_group
+from tilewright.lower.kernel import lower_group
+from tilewright.lower.target import Target
+from tilewright.ops.operator import operator_of
+from tilewright.program.ir import CallKernel, Copy, Instruction, Loop, Memory, Operand, Program, Space
+from tilewright.storage import PLAIN
+
+Progress = Callable[[int, int, str], None]
+
+# Operators that only name the same bytes anew when operand and result are plain.
+VIEWS = ("Reshape", "Identity")
+
+
+def build_program(function: Function, target: Target, progress: Progress | None = None) -> Program:
+    """The program of a function, without allocations yet (a program pass places them).
+
+    Equal groups share one kernel. Raises LoweringError naming the node, or all operators that cannot be lowered at once.
+    """
+    _refuse_unknown(function)
+    return _Build(target, progress or (lambda done, total, name: None)).program(function)
+
+
+def _refuse_unknown(function: Function) -> None:
+    missing = sorted({f"{n.op} (node '{n.name}')" for n in function.nodes if not _can_lower(n)})
+    if missing:
+        raise LoweringError(f"no lowering for {len(missing)} operators: {', '.join(missing)}")
+
+
+def _can_lower(node: Node) -> bool:
+    if node.op == "Scan":
+        return True
+    members = node.bodies[0].nodes if node.op == "Fused" else [node]
+    return all(operator_of(m).compute is not None or operator_of(m).loops is not None for m in members)
+
+
+@dataclass
+class _Build:
+    target: Target
+    progress: Progress
+    result: Program = field(default_factory=lambda: Program("main"))
+    names: set[str] = field(default_factory=set)
+    known: dict[str, str] = field(default_factory=dict)  # group description -> kernel name
+
+    def program(self, function: Function) -> Program:
+        self.result.name = function.name
+        operands: dict[Value, Operand] = {}
+        for value in function.inputs:
+            memory = self._memory(value, Space.MUTABLE)
+            operands[value] = Operand(memory, Role.IN)
+            self.result.inputs.append((value.name, memory))
+        body = self._body(function, operands)
+        for value, name in zip(function.outputs, function.output_names, strict=True):
+            memory = self._memory(value, Space.MUTABLE, f"{name}:out")
+            body.append(Copy(Operand(memory, Role.OUT), self._operand(value, operands)))
+            self.result.outputs.append((name, memory))
+        self.result.body = tuple(body)
+        return self.result
+
+    def _body(self, function: Function, operands: dict[Value, Operand]) -> list[Instruction]:
+        body: list[Instruction] = []
+        for done, node in enumerate(function.nodes):
+            self.progress(done, len(function.nodes), node.name)
+            if node.op == "Scan":
+                body += self._scan(node, operands)
+            elif _is_view(node):
+                operands[node.output] = self._operand(node.operand(0), operands)
+            else:
+                body.append(self._call(node, operands))
+        return body
+
+    def _call(self, node: Node, operands: dict[Value, Operand]) -> CallKernel:
+        arguments = [self._operand(value, operands) for value in kernel_operands(node)]
+        for value in node.outputs:
+            operands[value] = Operand(self._memory(value, Space.ACTIVATION), Role.IN)
+            arguments.append(Operand(operands[value].memory, Role.OUT))
+        return CallKernel(self._kernel(node), tuple(arguments), node.origin or (node.name,))
+
+    def _kernel(self, node: Node) -> str:
+        declaration = None if node.op == "Fused" else operator_of(node)
+        if declaration is not None and declaration.loops is not None:
+            types = [None if v is None else v.type for v in node.inputs]
+            kernel = declaration.loops(types, node.attrs, [v.type for v in node.outputs])
+            return self._keep(kernel, {"template": "loop program", "schedule": "", "source": "operator"})
+        key = describe(node)
+        if key not in self.known:
+            try:
+                group = make_group(node)
+                choice = self.target.schedule(group)
+                kernel = lower_group(group, choice)
+            except LoweringError as error:
+                raise LoweringError(f"node '{node.name}': {error}") from error
+            notes = {"template": choice.template, "schedule": str(choice.schedule), "source": choice.source}
+            self.known[key] = self._keep(kernel, notes)
+        return self.known[key]
+
+    def _keep(self, kernel: Kernel, notes: dict[str, str]) -> str:
+        self.result.kernels[kernel.name] = kernel
+        self.result.notes[kernel.name] = notes
+        return kernel.name
+
+    def _scan(self, node: Node, operands: dict[Value, Operand]) -> list[Instruction]:
+        """States live in buffers of their own; each turn computes the new ones and copies them over."""
+        (body,) = node.bodies
+        states, scans = node.attrs["num_states"], node.attrs["num_scans"]
+        trips = node.operand(states).shape[0] if scans else 0
+        variable = self._unique(f"{node.name}:t")
+        before: list[Instruction] = []
+        inner = dict(operands)
+        kept: list[Memory] = []
+        for position, (outer, value) in enumerate(zip(node.inputs, body.inputs, strict=True)):
+            assert outer is not None
+            source = self._operand(outer, operands)
+            if position < states:
+                kept.append(self._memory(node.outputs[position], Space.ACTIVATION))
+                before.append(Copy(Operand(kept[-1], Role.OUT), source))
+                inner[value] = Operand(kept[-1], Role.IN)
+            elif position < states + scans:
+                inner[value] = Operand(source.memory, Role.IN, variable)
+            else:
+                inner[value] = source
+        turn = self._body(body, inner)
+        for position, value in enumerate(body.outputs[states:], states):
+            stacked = self._memory(node.outputs[position], Space.ACTIVATION)
+            turn.append(Copy(Operand(stacked, Role.OUT, variable), self._operand(value, inner)))
+            operands[node.outputs[position]] = Operand(stacked, Role.IN)
+        new = [self._operand(value, inner) for value in body.outputs[:states]]
+        turn += [
+            Copy(Operand(memory, Role.OUT), o)
+            for memory, o in zip(kept, new, strict=True)
+            if o.memory != memory
+        ]
+        for memory, value in zip(kept, node.outputs, strict=False):
+            operands[value] = Operand(memory, Role.IN)
+        return [*before, Loop(variable, trips, tuple(turn), bool(node.attrs.get("reverse", False)))]
+
+    def _operand(self, value: Value, operands: dict[Value, Operand]) -> Operand:
+        if isinstance(value, Constant) and value not in operands:
+            memory = self._memory(value, Space.CONSTANT)
+            self.result.constants[memory.name] = (memory, value.data)
+            operands[value] = Operand(memory, Role.IN)
+        found = operands.get(value)
+        if found is None:
+            raise LoweringError(f"value '{value.name}' is used before it is computed")
+        return found
+
+    def _memory(self, value: Value, space: Space, name: str | None = None) -> Memory:
+        type = value.type
+        return Memory(
+            self._unique(name or value.name), type.dtype, type.physical_shape, space, type.shape, type.storage
+        )
+
+    def _unique(self, name: str) -> str:
+        candidate, count = name, 0
+        while candidate in self.names:
+            count += 1
+            candidate = f"{name}:{count}"
+        self.names.add(candidate)
+        return candidate
+
+
+def _is_view(node: Node) -> bool:
+    """Whether the result is the operand's bytes under another name."""
+    plain = all(v is not None and v.type.storage == PLAIN for v in (*node.inputs, *node.outputs))
+    return node.op in VIEWS and plain
+
+
+def describe(node: Node) -> str:
+    """Equal for nodes that give equal kernels: operators, attributes, types and literals, by position."""
+    members = node.bodies[0].nodes if node.op == "Fused" else [node]
+    numbers: dict[Value, int] = {}
+    lines = []
+    for member in members:
+        parts = [member.op, repr(sorted((k, str(v)) for k, v in member.attrs.items()))]
+        for value in member.inputs:
+            number = literal(value) if value is not None else None
+            if value is None or number is not None:
+                parts.append(str(number))
+                continue
+            parts.append(f"%{numbers.setdefault(value, len(numbers))}:{value.type}")
+        for value in member.outputs:
+            parts.append(f"%{numbers.setdefault(value, len(numbers))}:{value.type}")
+        lines.append(" ".join(parts))
+    results = node.bodies[0].outputs if node.op == "Fused" else node.outputs
+    order = node.bodies[0].inputs if node.op == "Fused" else []
+    lines.append(" ".join(f"in%{numbers.get(v, '-')}" for v in order))
+    lines.append(" ".join(f"out%{numbers[v]}" for v in results))
+    return "\n".join(lines)

@@ -1,0 +1,62 @@
+"""From a group and its schedule to the loop program that code generators get."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from hashlib import sha256
+
+from tilewright.expr import reads_of
+from tilewright.loops.ir import Kernel
+from tilewright.loops.partition import Partition
+from tilewright.loops.simplify import simplify_kernel
+from tilewright.loops.text import format_kernel
+from tilewright.loops.unroll import Unroll
+from tilewright.loops.vectorize import legalize_vectors
+from tilewright.lower.target import Choice, Group
+from tilewright.schedule.lower import lower_schedule
+from tilewright.tensor.ir import Reduce, Stage, Tensor, stages_of
+
+
+def lower_group(group: Group, choice: Choice) -> Kernel:
+    """The kernel of a group, named by operators and a digest of its text."""
+    inputs = [(t, type.storage) for t, type in zip(group.inputs, group.input_types, strict=True)]
+    outputs = [type.storage for type in group.output_types]
+    kernel = lower_schedule(choice.schedule, inputs, outputs)
+    kernel = finish_kernel(replace(kernel, inplace=_inplace(group)))
+    digest = sha256(format_kernel(kernel).encode()).hexdigest()[:12]
+    return replace(kernel, name=f"{group.name[:40]}_{digest}")
+
+
+def finish_kernel(kernel: Kernel) -> Kernel:
+    """The loop passes in their order."""
+    kernel = Partition().run(kernel)
+    kernel = Unroll().run(kernel)
+    return simplify_kernel(legalize_vectors(kernel))
+
+
+def _inplace(group: Group) -> tuple[tuple[int, int], ...]:
+    """(output, input) parameters that may share memory: element-wise reads by the last stage only, equal layout."""
+    if len(group.outputs) != 1:
+        return ()
+    output = group.outputs[0]
+    stages = stages_of(group.outputs)
+    pairs = []
+    for position, (tensor, type) in enumerate(zip(group.inputs, group.input_types, strict=True)):
+        same = type == group.output_types[0] and not type.storage.has_halo
+        if same and _read_in_step(tensor, output, stages):
+            pairs.append((len(group.inputs), position))
+    return tuple(pairs)
+
+
+def _read_in_step(tensor: Tensor, output: Tensor, stages: list[Stage]) -> bool:
+    """Whether the tensor is read at the output's own index only, by stages that are computed element by element with it."""
+    for stage in stages:
+        for body in stage.bodies:
+            if isinstance(body, Reduce):
+                if any(r.source is tensor for v in body.values for r in reads_of(v)):
+                    return False
+                continue
+            own = tuple(axis.var for axis in stage.axes)
+            if any(r.source is tensor and r.indices != own for r in reads_of(body)):
+                return False
+    return True
