@@ -17,7 +17,7 @@ from tilewright.graph.ir import Constant, Function, Node, Placeholder, Value
 from tilewright.ops.operator import Builder
 
 # What NumPy and the type rules raise on absurd sizes and operands; the error names the node, its cause stays.
-_REJECTED = (VerifyError, ValueError, TypeError, IndexError, KeyError, ArithmeticError)
+_REJECTED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError)
 
 
 class GraphReader:
@@ -82,8 +82,10 @@ class GraphReader:
         first = len(self.function.nodes)
         try:
             results = TABLE[proto.op_type, since].read(site)
+        except VerifyError as error:
+            raise site.fail(str(error).removeprefix(f"{proto.op_type}: ")) from error
         except _REJECTED as error:
-            raise site.fail(str(error) or type(error).__name__) from error
+            raise site.fail(f"its operands or attributes make no sense ({error!r})") from error
         self._name_nodes(self.function.nodes[first:], name, results)
         self._bind(proto, results, first)
 

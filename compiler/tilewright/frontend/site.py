@@ -54,7 +54,9 @@ class Site:
     # Attributes. Their types have been checked against ONNX's schema, so a present one has the right type.
 
     def attr(self, name: str, default: Any = None) -> Any:
-        return self.attributes.get(name, default)
+        """An attribute or its default; ONNX keeps real attributes, defaults included, in single precision."""
+        value = self.attributes.get(name, default)
+        return float(np.float32(value)) if isinstance(value, float) else value
 
     def flag(self, name: str, default: int = 0) -> bool:
         """An integer attribute that means yes or no."""

@@ -10,6 +10,7 @@ from tilewright.errors import ImportModelError
 from tilewright.frontend import operators  # noqa: F401  (fills the table)
 from tilewright.frontend.attributes import read_attributes, schema_faults
 from tilewright.frontend.registry import OLDEST_OPSET, TABLE
+from tilewright.ops import all as _declarations  # noqa: F401  (fills the registry)
 
 STANDARD = ("", "ai.onnx")
 

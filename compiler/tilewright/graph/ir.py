@@ -1,8 +1,8 @@
 """The graph: Glow's high-level IR (paper section 3.2).
 
-A Module holds Functions, a Function holds Nodes in order. Values are typed edges. Constants carry their array and
-may be transformed by passes; Placeholders are symbolic and may not. Nodes are kept in an order in which every
-value is produced before it is used.
+A Module holds Functions, a Function holds Nodes in order. Values are typed edges. Constants carry their array
+and may be transformed by passes; Placeholders are symbolic and may not. Nodes are kept in an order in which
+every value is produced before it is used.
 """
 
 from __future__ import annotations

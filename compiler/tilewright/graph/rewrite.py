@@ -17,9 +17,9 @@ from tilewright.graph.ir import Constant, Function, Node, Value
 class Pattern:
     """What a value must look like.
 
-    kind: `any` matches every value, an omitted operand (None) too; `constant` a Constant; `op` the first result
-    of a node. op: the node's operator, or several alternatives. operands: patterns of the leading operands;
-    further ones may be anything. once: the value has exactly one use and is no output of the function.
+    kind: `any` matches every value, an omitted operand (None) too; `constant` a Constant; `op` the first
+    result of a node. op: the node's operator, or several alternatives. operands: patterns of the leading ones;
+    further operands may be anything. once: the value has exactly one use and is no output of the function.
     commutes: two operands match in either order. name: under which the matched value is bound; a name that
     occurs twice must match the same value.
     """
@@ -71,7 +71,7 @@ class Uses:
                     self._counts[id(value)] = self._counts.get(id(value), 0) + 1
 
     def move(self, old: Value, new: Value) -> None:
-        """The uses of `old` become uses of `new`. Those of nodes that die by it still count: never too few."""
+        """The uses of `old` become uses of `new`. Uses by nodes that die still count: never too few."""
         self._counts[id(new)] = self._counts.get(id(new), 0) + self._counts.get(id(old), 0)
         if id(old) in self._outputs:
             self._outputs.add(id(new))
@@ -143,8 +143,8 @@ class Rule:
     """One rewriting.
 
     pattern: of the root's first result. rewrite: (function, root, bindings) -> the value that replaces that
-    result, or None to decline. It appends new nodes to the function, which during a sweep ends just before the
-    root, and must not change the matched nodes.
+    result, or None to decline. It appends new nodes to the function, which during a sweep ends just before
+    the root, and must not change the matched nodes.
     """
 
     pattern: Pattern
@@ -154,8 +154,8 @@ class Rule:
 def rewrite_until_fixpoint(function: Function, rules: Sequence[Rule], limit: int = 100) -> bool:
     """Apply rules, the first that matches at each node, until none matches; True when anything changed.
 
-    A sweep visits every node once, producers first, and replaces uses as it goes, so that its cost is linear in
-    the nodes; nodes that lost their last use are removed after it. Bodies of nodes are not entered. Raises
+    A sweep visits every node once, producers first, and replaces uses as it goes, so that its cost is linear
+    in the nodes; nodes that lost their last use are removed after it. Bodies of nodes are not entered. Raises
     RuntimeError when rules keep undoing each other for `limit` sweeps.
     """
     by_op: dict[str, list[Rule]] = {}

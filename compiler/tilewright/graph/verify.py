@@ -67,7 +67,7 @@ class _Checker:
         try:
             expected = self.infer(node)
         except VerifyError as error:
-            raise VerifyError(f"{where}: {error}") from error
+            raise VerifyError(f"{where}: {str(error).removeprefix(f'{node.op}: ')}") from error
         _compare(node, expected, where)
         for body in node.bodies:
             try:

@@ -78,7 +78,7 @@ def refuse_mod(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]
 
 @importer("Mod", 10, 13, 28, refuse=refuse_mod)
 def mod(site: Site) -> Sequence[Value]:
-    return [site.emit("Mod", site.operand(0), site.operand(1), fmod=site.flag("fmod"))]
+    return [site.emit("Mod", site.operand(0), site.operand(1), fmod=site.attr("fmod", 0))]
 
 
 @importer("Where", 9, 16)
