@@ -18,8 +18,8 @@ class Pattern:
     """What a value must look like.
 
     kind: `any` matches every value, an omitted operand (None) too; `constant` a Constant; `op` the first
-    result of a node. op: the node's operator, or several alternatives. operands: patterns of the leading ones;
-    further operands may be anything. once: the value has exactly one use and is no output of the function.
+    result of a node. op: the node's operator, or several alternatives. operands: patterns of the first ones;
+    further operands may be anything. once: the value has one use and is no output of the function.
     commutes: two operands match in either order. name: under which the matched value is bound; a name that
     occurs twice must match the same value.
     """
