@@ -1,7 +1,7 @@
 """Loop programs -> OpenCL C 1.2: one `__kernel` for each phase of a kernel.
 
-A phase is a statement at the top of a kernel. Phases are launched one after the other, because nothing else makes
-one work-group see what another one wrote. Bound loops become indices of the work-item; their extents are the
+A phase is a statement at the top of a kernel. Phases are launched one after the other: nothing else makes one
+work-group see what another one wrote. Bound loops become indices of the work-item; their extents are the
 launch's size.
 """
 
@@ -31,7 +31,7 @@ from tilewright.loops.ir import (
 from tilewright.targets.opencl.c_types import Names, memory_type, private_type, value_type
 from tilewright.targets.opencl.expressions import Expressions, Home, Lane, Scope, flat_index
 from tilewright.targets.opencl.placement import accesses, lane_of, place
-from tilewright.targets.opencl.ranges import fits_int32, interval_of, step_of
+from tilewright.targets.opencl.ranges import fits_int32, step_of
 
 _THREAD = re.compile(r"(global|group|block|local|thread)\.([012])")
 _PRIVATE_SCOPES = ("local", "register")
@@ -212,20 +212,16 @@ class _Generator:
         self._emit(depth, "}")
 
     def _declare(self, stmt: For) -> tuple[str, str]:
-        """C type and identifier of a loop's variable; its interval is recorded."""
+        """C type and identifier of a loop's variable; its range is recorded."""
         name = stmt.var.name
         self.scope.names[name] = identifier = self.names.fresh("v", name)
-        self.scope.ranges.pop(name, None)
-        self.scope.wide.discard(name)
-        start = interval_of(stmt.start, self.scope.ranges)
-        extent = interval_of(stmt.extent, self.scope.ranges)
-        if start is not None and extent is not None:
-            last = max(start[0], start[1] + extent[1] - 1)
-            # the end itself is compared with the variable, so it must fit too
-            if fits_int32((start[0], last + 1)):
-                self.scope.ranges[name] = (start[0], last)
-                return "int", identifier
-            self.scope.ranges[name] = (start[0], last)
+        low, start = self.scope.bounds.of(stmt.start)
+        last = max(low, start + self.scope.bounds.of(stmt.extent)[1] - 1)
+        self.scope.bounds = self.scope.bounds.extended(name, low, last)
+        # the end itself is compared with the variable, so it must fit too
+        if fits_int32((low, last + 1)):
+            self.scope.wide.discard(name)
+            return "int", identifier
         self.scope.wide.add(name)
         return "long", identifier
 
@@ -319,7 +315,8 @@ def _thread_of(loop: For) -> tuple[str, int]:
     match = _THREAD.fullmatch(loop.thread)
     if match is None:
         raise CodegenError(
-            f"loop '{loop.var.name}' is bound to '{loop.thread}'; known are global.N, group.N and local.N, N = 0, 1, 2"
+            f"loop '{loop.var.name}' is bound to '{loop.thread}'; "
+            "known are global.N, group.N and local.N with N = 0, 1, 2"
         )
     kind = {"block": "group", "thread": "local"}.get(match.group(1), match.group(1))
     return kind, int(match.group(2))

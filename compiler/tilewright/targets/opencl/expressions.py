@@ -1,7 +1,7 @@
 """Scalar expressions -> OpenCL C, one value or the lanes of a vector at a time.
 
-Index arithmetic (i64) is written in `int` wherever intervals prove that it fits. A vector expression that has no
-vector form is written lane by lane, so every expression has a translation.
+Index arithmetic (i64) is written in `int` wherever ranges prove that it fits. A vector expression that has
+no vector form is written lane by lane, so every expression has a translation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from tilewright.expr import (
     reads_of,
     substitute,
 )
+from tilewright.loops.affine import Bounds
 from tilewright.loops.ir import Buffer
 from tilewright.targets.opencl.c_types import index_literal, literal, value_type
-from tilewright.targets.opencl.ranges import Interval, fits_int32, interval_of, step_of
+from tilewright.targets.opencl.ranges import fits_int32, step_of
 
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "xor": "^", "and": "&", "or": "|", "shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
@@ -60,8 +61,9 @@ class Lane:
 class Home:
     """Where a buffer's elements are.
 
-    form: `memory` (text is a pointer or an array), `scalars` (one variable an element) or `vectors` (one vector
-    variable for each index prefix, whose lanes are the last axis); fixed: all variables stand alone, none is in an array.
+    form: `memory` (text is a pointer or an array), `scalars` (one variable an element) or `vectors` (one
+    vector variable for each index prefix, whose lanes are the last axis).
+    fixed: vectors stand alone, not in an array; private: the buffer belongs to one work-item.
     """
 
     buffer: Buffer
@@ -73,10 +75,10 @@ class Home:
 
 @dataclass
 class Scope:
-    """What names mean where code is generated: variables' identifiers and intervals, buffers' homes."""
+    """What names mean where code is generated: variables' identifiers and ranges, buffers' homes."""
 
     names: dict[str, str] = field(default_factory=dict)
-    ranges: dict[str, Interval] = field(default_factory=dict)
+    bounds: Bounds = field(default_factory=Bounds)
     wide: set[str] = field(default_factory=set)  # variables declared `long`
     homes: dict[str, Home] = field(default_factory=dict)
 
@@ -227,7 +229,7 @@ class Expressions:
             return e.name not in self.scope.wide
         if isinstance(e, Select):
             return self.is_narrow(e.a) and self.is_narrow(e.b)
-        fits = fits_int32(interval_of(e, self.scope.ranges))
+        fits = fits_int32(self.scope.bounds.of(e))
         if isinstance(e, Binary):
             return fits and self.is_narrow(e.a) and self.is_narrow(e.b)
         return fits and isinstance(e, Const)
@@ -237,8 +239,7 @@ class Expressions:
         a, b = (self.scalar(x) if narrow else self._wide(x) for x in (e.a, e.b))
         c_type = "int" if narrow else "long"
         if e.op in ("floordiv", "mod"):
-            low, divisor = interval_of(e.a, self.scope.ranges), interval_of(e.b, self.scope.ranges)
-            if low is not None and low[0] >= 0 and divisor is not None and divisor[0] > 0:
+            if self.scope.bounds.of(e.a)[0] >= 0 and self.scope.bounds.of(e.b)[0] > 0:
                 return f"({a} {'/' if e.op == 'floordiv' else '%'} {b})"
             return f"tw_{e.op}_{c_type}({a}, {b})"
         if e.op in ("min", "max"):
@@ -338,10 +339,9 @@ def load(home: Home, index: str) -> str:
 
 def constant(e: Expr) -> int:
     """The value of an index that must be known, because the element lives in a variable."""
-    interval = interval_of(e, {})
-    if interval is None or interval[0] != interval[1]:
+    if not isinstance(e, Const):
         raise CodegenError(f"an element kept in a register has an index that is not constant: {e}")
-    return interval[0]
+    return int(e.value)
 
 
 def _at_lane(e: Expr, lane: Lane, number: int) -> Expr:

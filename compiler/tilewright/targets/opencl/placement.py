@@ -1,4 +1,4 @@
-"""Which form a kernel's private buffers take: an array, one variable an element, or one vector variable a prefix."""
+"""The form of private buffers: an array, one variable an element, or one vector variable an index prefix."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Access = tuple[str, tuple[Expr, ...], Lane | None]
 def lane_of(loop: For) -> Lane | None:
     """The lanes of a loop that vectors can carry, or None when it has to run one turn at a time.
 
-    Vectors need an OpenCL width, start 0, and a body of stores, blocks, and loops and branches that all lanes share.
+    Vectors need an OpenCL width, start 0, and a body of stores, and loops and branches that all lanes share.
     """
     if loop.kind != LoopKind.VECTORIZED or not isinstance(loop.extent, Const):
         return None

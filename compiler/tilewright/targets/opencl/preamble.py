@@ -12,7 +12,7 @@ _UNSIGNED = ("uchar", "ushort", "uint", "ulong")
 
 
 def _floored(c_type: str) -> dict[str, str]:
-    """Division and remainder that round towards minus infinity; a zero divisor gives zero and does not trap."""
+    """Division and remainder that round towards minus infinity; a zero divisor gives zero, no trap."""
     head = f"inline {c_type}"
     arguments = f"({c_type} a, {c_type} b)"
     return {
