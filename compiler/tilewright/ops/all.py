@@ -2,6 +2,7 @@
 
 from tilewright.ops import (
     broadcast,
+    control,
     convolution,
     elementwise,
     indexing,
@@ -9,11 +10,16 @@ from tilewright.ops import (
     movement,
     normalization,
     pooling,
+    recurrent,
     reduction,
+    softmax,
+    storage,
+    transposed_convolution,
 )
 
 __all__ = [
     "broadcast",
+    "control",
     "convolution",
     "elementwise",
     "indexing",
@@ -21,5 +27,9 @@ __all__ = [
     "movement",
     "normalization",
     "pooling",
+    "recurrent",
     "reduction",
+    "softmax",
+    "storage",
+    "transposed_convolution",
 ]

@@ -25,7 +25,6 @@ from tilewright.expr import (
 from tilewright.graph.ir import Node, Value
 from tilewright.ops.broadcast_index import broadcast_read
 from tilewright.ops.declaration import (
-    FLOATS,
     NUMBERS,
     broadcast_shape,
     operator,
@@ -74,8 +73,8 @@ def _binary(
         work = F32 if a.dtype.is_float and a.dtype.bits == 16 else a.dtype
 
         def element(*i: Expr) -> Expr:
-            operands = (cast(broadcast_read(t, i), work) for t in (a, b))
-            return cast(symbolic(*operands, given), out[0].dtype)
+            left, right = cast(broadcast_read(a, i), work), cast(broadcast_read(b, i), work)
+            return cast(symbolic(left, right, given), out[0].dtype)
 
         return (compute(out[0].shape, element, name.lower()),)
 
@@ -108,9 +107,9 @@ def _divide(a: Expr, b: Expr, _: Attrs) -> Expr:
 
 def _divide_numpy(a: np.ndarray, b: np.ndarray, _: Attrs) -> np.ndarray:
     if a.dtype.kind not in "iu":
-        return a / b
+        return np.asarray(a / b)
     quotient = a // b
-    return quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(quotient.dtype)
+    return np.asarray(quotient + ((quotient * b != a) & ((a < 0) != (b < 0))).astype(quotient.dtype))
 
 
 def _power(a: Expr, b: Expr, _: Attrs) -> Expr:
@@ -121,8 +120,8 @@ def _power(a: Expr, b: Expr, _: Attrs) -> Expr:
 
 def _power_numpy(a: np.ndarray, b: np.ndarray, _: Attrs) -> np.ndarray:
     if a.dtype.kind not in "iu":
-        return np.power(a, b)
-    return np.power(a.astype(np.float64), b.astype(np.float64))
+        return np.asarray(np.power(a, b))
+    return np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)))
 
 
 def _modulo(a: Expr, b: Expr, attrs: Attrs) -> Expr:

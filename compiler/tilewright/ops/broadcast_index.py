@@ -9,6 +9,6 @@ from tilewright.tensor.ir import Tensor
 
 
 def broadcast_read(tensor: Tensor, indices: Sequence[Expr]) -> Expr:
-    """The element that stands at `indices` of the result: axes align at the end, an axis of extent 1 is read at 0."""
+    """The element at `indices` of the result: axes align at the end, an axis of extent 1 is read at 0."""
     own = indices[len(indices) - len(tensor.shape) :]
     return read(tensor, [const(0) if n == 1 else i for n, i in zip(tensor.shape, own, strict=True)])

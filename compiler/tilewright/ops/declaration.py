@@ -1,4 +1,4 @@
-"""How a file of `ops/` declares an operator: the checks that every type rule shares, and declared defaults."""
+"""How a file of `ops/` declares an operator: checks that every type rule shares, and declared defaults."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def operator(
     compute: Compute | None = None,
     loops: Loops | None = None,
 ) -> Operator:
-    """Declare an operator whose type rule sees checked operands and whose rules all see the attribute defaults.
+    """Declare an operator whose type rule sees checked operands and whose rules all see attribute defaults.
 
-    Checked for every operator: number of operands, required operands, allowed element types, required attributes.
+    Checked for every operator: number of operands, required operands, element types, required attributes.
     """
     declared = dict(attrs or {})
     operands = tuple(inputs)

@@ -84,13 +84,14 @@ def _sigmoid(x: Expr, _: Attrs) -> Expr:
     return select(x >= 0, _like(x, 1), decay) / (decay + 1)
 
 
-def _sigmoid_numpy(x: np.ndarray, _: Attrs) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-x)) in x's type, without overflow."""
     decay = np.exp(-np.abs(x))
-    return np.where(x >= 0, np.ones_like(decay), decay) / (decay + 1)
+    return np.asarray(np.where(x >= 0, np.ones_like(decay), decay) / (decay + 1))
 
 
 def _softplus(x: Expr, _: Attrs) -> Expr:
-    """max(x, 0) + log(1 + e), e = exp(-|x|); the quotient restores the bits of e that 1 + e rounds away (Kahan)."""
+    """max(x, 0) + log(1 + e) with e = exp(-|x|); the quotient restores the bits that 1 + e loses."""
     e = call("exp", _magnitude(x) * -1)
     u = e + 1
     log1p = select(binary("eq", u, _like(x, 1)), e, call("log", u) * e / (u - 1))
@@ -102,7 +103,7 @@ def _hard_sigmoid(x: Expr, alpha: float, beta: float) -> Expr:
 
 
 def _hard_sigmoid_numpy(x: np.ndarray, alpha: float, beta: float) -> np.ndarray:
-    return np.maximum(np.minimum(x * alpha + beta, 1), 0)
+    return np.asarray(np.maximum(np.minimum(x * alpha + beta, 1), 0))
 
 
 _TANH_SCALE, _TANH_CUBE = sqrt(2 / pi), 0.044715
@@ -116,8 +117,8 @@ def _gelu(x: Expr, attrs: Attrs) -> Expr:
 
 def _gelu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
     if attrs["approximate"] == "tanh":
-        return x * 0.5 * (np.tanh((x + x * x * x * _TANH_CUBE) * _TANH_SCALE) + 1)
-    return x * 0.5 * (erf(x * sqrt(0.5)) + 1)
+        return np.asarray(x * 0.5 * (np.tanh((x + x * x * x * _TANH_CUBE) * _TANH_SCALE) + 1))
+    return np.asarray(x * 0.5 * (erf(x * sqrt(0.5)) + 1))
 
 
 _ALPHA = "alpha"
@@ -145,7 +146,7 @@ _unary(
     lambda x, a: select(x < 0, (call("exp", x) - 1) * a[_ALPHA], x),
     attrs={_ALPHA: Attr("float", 1.0)},
 )
-_unary("Sigmoid", "1 / (1 + exp(-x)), without overflow", _sigmoid_numpy, _sigmoid)
+_unary("Sigmoid", "1 / (1 + exp(-x)), without overflow", lambda x, _: sigmoid(x), _sigmoid)
 _unary(
     "Softplus",
     "log(1 + exp(x)), without overflow",

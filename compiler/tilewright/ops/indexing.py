@@ -47,7 +47,8 @@ def _ranges(shape: Sequence[int], attrs: Attrs) -> list[range]:
         outside = [i for i in (taken[axis][:1], taken[axis][-1:]) if i and not 0 <= i[0] < shape[axis]]
         if outside:
             raise VerifyError(
-                f"Slice: {start}:{end}:{step} takes index {outside[0][0]} of axis {axis}, which has {shape[axis]}"
+                f"Slice: {start}:{end}:{step} takes index {outside[0][0]} of axis {axis}, "
+                f"which has {shape[axis]} elements"
             )
     return taken
 

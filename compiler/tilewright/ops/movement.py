@@ -37,7 +37,7 @@ def _reshape_infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
 
 
 def _groups(inner: Sequence[int], outer: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes of two shapes that hold the same number of elements, extents of 1 left out."""
+    """The shortest runs of axes of two shapes that hold equally many elements, extents of 1 left out."""
     left = [axis for axis, n in enumerate(inner) if n != 1]
     right = [axis for axis, n in enumerate(outer) if n != 1]
     groups = []

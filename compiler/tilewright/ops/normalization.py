@@ -37,7 +37,7 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
 
 
 def _lower(build: Builder, node: Node) -> tuple[Value, ...]:
-    """x s + t with s = scale / sqrt(var + epsilon) and t = bias - mean s, which fold when they are constant."""
+    """x s + t with s = scale / sqrt(var + epsilon) and t = bias - mean s, folded where constant."""
     x, scale, bias, mean, var = (node.operand(i) for i in range(5))
     epsilon = build.constant(np.asarray(attributes(node)["epsilon"], x.dtype.numpy), "epsilon")
     s = build.op("Div", scale, build.op("Sqrt", build.op("Add", var, epsilon)))

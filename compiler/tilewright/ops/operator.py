@@ -1,6 +1,6 @@
 """What an operator is: one declaration from which everything else follows.
 
-A file of `ops/` declares operators with `declare(Operator(...))`; importing `tilewright.ops` fills the registry.
+A file of `ops/` declares operators; importing `tilewright.ops.all` fills the registry.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attr:
-    """An attribute. kind: int, float, str, bool, ints, floats, dtype, array; default None and required False: may be absent."""
+    """An attribute. Not required and without a default, it may be absent.
+
+    kind: int, float, str, bool, ints, floats, dtype, storage or array.
+    """
 
     kind: str
     default: Any = None
@@ -107,7 +110,7 @@ def operator_of(node: Node) -> Operator:
 
 @dataclass
 class Builder:
-    """Appends nodes to a function, inferring their types; new nodes are inserted before `before` when given."""
+    """Appends nodes to a function, inferring their types; they are inserted before `before` when given."""
 
     function: Function
     before: Node | None = None

@@ -28,7 +28,7 @@ _ATTRS = {
 _MAX_TYPES = (*FLOATS, "i8", "u8")
 
 
-def _lowest(dtype: np.dtype) -> float:  # type: ignore[type-arg]
+def _lowest(dtype: np.dtype) -> float:
     return -inf if dtype.kind not in "iu" else int(np.iinfo(dtype).min)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,10 @@ from tilewright.ops.operator import Attrs
 
 @dataclass(frozen=True)
 class Window:
-    """A window of `kernel` taps, `dilation` apart, that moves by `stride` over `extent` elements and their padding.
+    """A window of `kernel` taps, `dilation` apart, that moves by `stride` over `extent` elements and padding.
 
-    before, after: elements of padding. ceil: an incomplete last window counts, unless it starts in the end padding
-    (ONNX, opset 22).
+    before, after: elements of padding. ceil: an incomplete last window counts, unless it starts in the end
+    padding (ONNX, opset 22).
     """
 
     extent: int
@@ -88,7 +88,7 @@ class Window:
 
 
 def per_axis(attrs: Attrs, key: str, rank: int, default: int, name: str) -> tuple[int, ...]:
-    """An attribute with one number an axis; absent it is `default` for all. Raises VerifyError for a wrong length."""
+    """An attribute with one number an axis, `default` where absent. Raises VerifyError for a wrong length."""
     given = attrs.get(key)
     values = (default,) * rank if given is None else tuple(int(v) for v in given)
     if len(values) != rank:
@@ -150,3 +150,47 @@ def tap_view(padded: np.ndarray, over: Sequence[Window], tap: Sequence[int]) -> 
         for w, t in zip(over, tap, strict=True)
     ]
     return padded[(slice(None), slice(None), *slices)]
+
+
+@dataclass(frozen=True)
+class Transposed:
+    """One spatial axis of a transposed convolution over `extent` elements.
+
+    The full result has `full` elements; `before` are cropped at its start and `outputs` are kept, of which
+    those beyond the full result (output_padding) are zero.
+    """
+
+    extent: int
+    kernel: int
+    stride: int
+    dilation: int
+    before: int
+    outputs: int
+
+    @property
+    def full(self) -> int:
+        return (self.extent - 1) * self.stride + (self.kernel - 1) * self.dilation + 1
+
+
+def transposed_windows(
+    name: str, shape: Sequence[int], kernel: Sequence[int], attrs: Attrs
+) -> tuple[Transposed, ...]:
+    """The spatial axes of a transposed convolution. Raises VerifyError for attributes that do not fit."""
+    extents = shape[2:]
+    rank = len(extents)
+    strides = per_axis(attrs, "strides", rank, 1, name)
+    dilations = per_axis(attrs, "dilations", rank, 1, name)
+    pads = per_axis(attrs, "pads", 2 * rank, 0, name)
+    extra = per_axis(attrs, "output_padding", rank, 0, name)
+    if min(extents) < 1 or min(kernel) < 1 or min(strides) < 1 or min(dilations) < 1:
+        raise VerifyError(f"{name}: extents, kernel, strides and dilations must be positive")
+    if min(extra) < 0:
+        raise VerifyError(f"{name}: attribute 'output_padding' must not be negative, found {list(extra)}")
+    result = []
+    for axis in range(rank):
+        window = Transposed(extents[axis], kernel[axis], strides[axis], dilations[axis], pads[axis], 0)
+        outputs = window.full + extra[axis] - pads[axis] - pads[rank + axis]
+        if outputs < 1 or min(pads) < 0:
+            raise VerifyError(f"{name}: pads {list(pads)} leave {outputs} elements of axis {axis + 2}")
+        result.append(replace(window, outputs=outputs))
+    return tuple(result)

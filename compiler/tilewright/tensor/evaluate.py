@@ -75,8 +75,8 @@ _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.mini
 def evaluate_tensors(outputs: Sequence[Tensor], feeds: Mapping[str, np.ndarray]) -> tuple[np.ndarray, ...]:
     """The arrays of `outputs`, given one array for every placeholder, by name.
 
-    Raises RunError when a feed is missing or has another shape or element type, LoweringError when an expression
-    reads outside its source (a read under a condition that is false does not count).
+    Raises RunError when a feed is missing or has another shape or element type, LoweringError when an
+    expression reads outside its source (a read under a condition that is false does not count).
     """
     values: dict[int, np.ndarray] = {}
     for stage in stages_of(outputs):
@@ -165,7 +165,7 @@ class _Evaluator:
         self.values = values
 
     def value(self, e: Expr, active: Array = True) -> Array:
-        """The expression's value at every grid point; `active` marks the points where it is really evaluated."""
+        """The value at every grid point; `active` marks the points where it is really evaluated."""
         if isinstance(e, Const):
             return np.asarray(e.value).astype(e.dtype.numpy)[()]
         if isinstance(e, Var):
