@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,14 @@ from tilewright.ops.operator import REGISTRY, Builder
 _SMALL = 1024
 # A shape operand may be computed from larger constants, but not from whole weights.
 _LARGEST = 1 << 20
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# ONNX writes flags as integers; the declarations say which are which.
+_PYTHON: dict[str, Callable[[Any], Any]] = {"int": int, "bool": bool, "float": float, "ints": tuple}
 
 
 class Site:
@@ -124,7 +132,9 @@ class Site:
 
     def emit_all(self, op: str, *inputs: Value | None, **attrs: Any) -> list[Value]:
         """A graph node; all its results. Small integer computations on constants are done at once."""
-        outputs = self.builder.ops(op, *inputs, **attrs)
+        kinds = {key: attr.kind for key, attr in REGISTRY[op].attrs.items()}
+        typed = {key: _PYTHON.get(kinds[key], _same)(value) for key, value in attrs.items()}
+        outputs = self.builder.ops(op, *inputs, **typed)
         node = outputs[0].producer
         assert node is not None
         if not _folds(node):

@@ -1,4 +1,4 @@
-"""Checks a function against the operators' declarations; run between passes under `--verify-each` and in tests."""
+"""Checks a function against the operators' declarations; run between passes and in tests."""
 
 from __future__ import annotations
 
