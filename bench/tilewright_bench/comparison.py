@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tilewright as tw
 from tilewright_bench.affinity import pinned
 from tilewright_bench.children import cold_start
 from tilewright_bench.denormals import flushes_denormals
@@ -19,6 +18,7 @@ from tilewright_bench.inputs import seeded_inputs
 from tilewright_bench.measure import Measurement, Plan, Samples, measure
 from tilewright_bench.models import ModelFile
 from tilewright_bench.progress import Reporter
+from tilewright_bench.reference import float64_reference
 from tilewright_bench.statistics import summarise
 
 Json = dict[str, Any]
@@ -108,7 +108,7 @@ def _compare_on(
     measurement = _measure(model, running, inputs, request.plan, reporter) if running else None
     if measurement is not None:
         _fill(running, measurement)
-        result["pairs"] += _pairs(model, running, measurement)
+        result["pairs"] += _pairs(model, running, measurement, request.plan)
         result["not_compared"] += _not_compared(model, running)
     # After Ctrl-C the engines that were not measured have no row; what is there is whole.
     result["rows"] += [entry.row for entry in entries if "median_ms" in entry.row or "error" in entry.row]
@@ -164,8 +164,7 @@ def _check(entries: Sequence[Entry], model: ModelFile, inputs: Arrays, request: 
     if not outputs:
         return
     try:
-        loaded = tw.load(model.path, dims=dict(request.settings.dims) or None)
-        reference = tw.evaluate(loaded, dict(inputs), dtype="float64")
+        reference = float64_reference(model.path, inputs, request.settings.dims)
     except Exception as error:  # the time is still worth a row, but the row must not look complete
         for index in outputs:
             entries[index].row["error"] = f"no float64 reference: {type(error).__name__}: {error}"
@@ -214,7 +213,7 @@ def _steady_state(samples: Samples, measurement: Measurement) -> Json:
     }
 
 
-def _pairs(model: ModelFile, running: Sequence[Entry], measurement: Measurement) -> list[Json]:
+def _pairs(model: ModelFile, running: Sequence[Entry], measurement: Measurement, plan: Plan) -> list[Json]:
     first = running[0]
     return [
         {
@@ -229,7 +228,7 @@ def _pairs(model: ModelFile, running: Sequence[Entry], measurement: Measurement)
             "verdict": ratio.verdict,
             "half_width": ratio.half_width,
             "block_pairs": ratio.pairs,
-            "capped": measurement.capped,
+            "capped": measurement.capped and ratio.half_width > plan.half_width,
         }
         for other, ratio in zip(running[1:], measurement.ratios, strict=False)  # no ratios without a round
         if other.row["precision"] == first.row["precision"]

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from tilewright.errors import TilewrightError
 from tilewright_bench.engines.base import Engine, EngineSpec, Settings
 
 # Long enough that every worker gets a share of the elementwise kernel.
@@ -30,7 +29,7 @@ def flushes_denormals(engine: Engine, spec: EngineSpec, settings: Settings, fold
         session = engine.load(engine.prepare(path, spec, settings, folder), spec, settings)
         inputs = {"x": np.full(ELEMENTS, 1e-30, np.float32), "y": np.full(ELEMENTS, 1e-10, np.float32)}
         product = session.run(inputs)["z"]
-    except (TilewrightError, RuntimeError) as error:
+    except Exception as error:  # whatever the engine raises is the reason that the result states
         return f"unknown: {error}"
     return bool(np.any(product == 0))
 

@@ -12,12 +12,14 @@ import math
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from tilewright_bench.quiet import wait_until_quiet
 from tilewright_bench.statistics import Ratio, median_half_width, paired_ratio, summarise
 
 Call = Callable[[], object]
+OnRound = Callable[[int, float], None]  # rounds done, seconds spent
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ def measure(
     contenders: Sequence[Call],
     plan: Plan = Plan(),
     clock: Clock = Clock(),
-    on_round: Callable[[int, float], None] = lambda rounds, seconds: None,
+    on_round: OnRound = lambda rounds, seconds: None,
 ) -> Measurement:
     """Measure contenders (calls without arguments) against the first of them.
 
@@ -86,37 +88,58 @@ def measure(
     the measurement and keeps the complete rounds. Errors of a contender pass through.
     """
     samples = [Samples(_calls_per_block(_warm_up(call, clock), plan)) for call in contenders]
+    measurement = Measurement(samples, [], capped=False, interrupted=False, noisy_blocks=0)
+    with _no_garbage_collection():
+        try:
+            _run_rounds(contenders, measurement, plan, clock, on_round)
+        except KeyboardInterrupt:
+            measurement.interrupted = True
+    measurement.ratios = _ratios(samples, measurement.rounds, plan.seed)
+    return measurement
+
+
+def _run_rounds(
+    contenders: Sequence[Call], measurement: Measurement, plan: Plan, clock: Clock, on_round: OnRound
+) -> None:
     orders = _orders(len(contenders), random.Random(plan.seed))
     cap_s = plan.duration_s * max(1, len(contenders) - 1)
     start = clock.now_s()
-    noisy = 0
-    capped = interrupted = False
     next_look = plan.minimum_rounds
+    while True:
+        done = measurement.rounds
+        if done >= next_look:
+            if _settled(measurement, plan):
+                return
+            # Looking is a bootstrap of its own: not after every round.
+            next_look = done + max(5, done // 8)
+        if done and clock.now_s() - start > cap_s:
+            measurement.capped = not _settled(measurement, plan)
+            return
+        _run_round(next(orders), contenders, measurement, plan, clock)
+        on_round(done + 1, clock.now_s() - start)
+
+
+def _run_round(
+    order: Sequence[int], contenders: Sequence[Call], measurement: Measurement, plan: Plan, clock: Clock
+) -> None:
+    """One block of each contender, kept only when the round is complete."""
+    blocks: dict[int, list[float]] = {}
+    for index in order:
+        measurement.noisy_blocks += not clock.wait_until_quiet()
+        blocks[index] = _block(contenders[index], measurement.samples[index].calls_per_block, clock)
+    for index, block in blocks.items():
+        measurement.samples[index].blocks_ms.append(block)
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        while True:
-            done = len(samples[-1].blocks_ms)
-            if done >= next_look:
-                if _settled(samples, plan):
-                    break
-                next_look = done + max(5, done // 8)
-            if done and clock.now_s() - start > cap_s:
-                capped = not _settled(samples, plan)
-                break
-            round_ms: dict[int, list[float]] = {}
-            for index in next(orders):
-                noisy += not clock.wait_until_quiet()
-                round_ms[index] = _block(contenders[index], samples[index].calls_per_block, plan, clock)
-            for index, block in round_ms.items():
-                samples[index].blocks_ms.append(block)
-            on_round(done + 1, clock.now_s() - start)
-    except KeyboardInterrupt:
-        interrupted = True
+        yield
     finally:
         if collecting:
             gc.enable()
-    return Measurement(samples, _ratios(samples, plan.seed), capped, interrupted, noisy)
 
 
 def _warm_up(call: Call, clock: Clock) -> float:
@@ -136,7 +159,7 @@ def _calls_per_block(call_s: float, plan: Plan) -> int:
     return max(plan.minimum_calls, math.ceil(plan.block_s / max(call_s, 1e-6)))
 
 
-def _block(call: Call, calls: int, plan: Plan, clock: Clock) -> list[float]:
+def _block(call: Call, calls: int, clock: Clock) -> list[float]:
     if calls > 1:
         call()
     return [1e3 * _timed(call, clock) for _ in range(calls)]
@@ -156,16 +179,18 @@ def _orders(count: int, chance: random.Random) -> Iterator[list[int]]:
         yield order[::-1]
 
 
-def _settled(samples: Sequence[Samples], plan: Plan) -> bool:
-    if len(samples[0].blocks_ms) < plan.minimum_rounds:
+def _settled(measurement: Measurement, plan: Plan) -> bool:
+    if measurement.rounds < plan.minimum_rounds:
         return False
+    samples = measurement.samples
     if len(samples) == 1:
         return median_half_width(samples[0].block_medians_ms, plan.seed) <= plan.half_width
-    return all(ratio.half_width <= plan.half_width for ratio in _ratios(samples, plan.seed))
+    ratios = _ratios(samples, measurement.rounds, plan.seed)
+    return all(ratio.half_width <= plan.half_width for ratio in ratios)
 
 
-def _ratios(samples: Sequence[Samples], seed: int) -> list[Ratio]:
-    if not samples[0].blocks_ms:
+def _ratios(samples: Sequence[Samples], rounds: int, seed: int) -> list[Ratio]:
+    if not rounds:
         return []
-    first = samples[0].block_medians_ms
-    return [paired_ratio(first, other.block_medians_ms, seed) for other in samples[1:]]
+    first, *others = ([summarise(block).median for block in one.blocks_ms[:rounds]] for one in samples)
+    return [paired_ratio(first, other, seed) for other in others]

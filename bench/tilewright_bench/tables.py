@@ -24,6 +24,9 @@ BENCH_HEAD = (
     "peak MB", "rel. error", "time / first engine's", "verdict on the first",
 )  # fmt: skip
 
+# Columns of words; all others are numbers.
+WORDS = ("model", "engine", "targets", "version", "options", "verdict on the first")
+
 ACCURACY_HEAD = (
     "model",
     "engine",
@@ -81,8 +84,8 @@ def markdown(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
 def show(title: str, head: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
     """Print a table on stdout."""
     table = Table(title=title, title_justify="left")
-    for index, name in enumerate(head):
-        table.add_column(name, justify="left" if index < 2 else "right", overflow="fold")
+    for name in head:
+        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
     for line in cells:
         table.add_row(*line)
     console = Console()

@@ -7,6 +7,7 @@ choice to it.
 
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,7 +71,7 @@ class OpenVinoEngine(Engine):
         one_of(self.name, "precision", wanted, (*HINTS, "default"))
         core = openvino.Core()
         model = core.read_model(str(prepared.path))
-        _bind(model, settings.dims)
+        _bind(model, prepared.path, settings.dims)
         config: dict[str, Any] = {
             "INFERENCE_NUM_THREADS": settings.threads,
             "NUM_STREAMS": 1,
@@ -92,20 +93,23 @@ def _class_of(used: str, wanted: str) -> str:
     return wanted if HINTS.get(wanted) == used else CLASSES[used]
 
 
-def _bind(model: Any, dims: Mapping[str, int]) -> None:
-    shapes = {}
-    for port in model.inputs:
-        extents = [_extent(extent) for extent in port.get_partial_shape()]
-        name = port.get_any_name()
-        shapes[name] = list(bound_shape(extents, dims, f"input '{name}'"))
-    model.reshape(shapes)
+def _bind(model: Any, path: Path, dims: Mapping[str, int]) -> None:
+    if not any(port.get_partial_shape().is_dynamic for port in model.inputs):
+        return
+    named = _named_shapes(path)
+    names = [port.get_any_name() for port in model.inputs]
+    model.reshape({name: list(bound_shape(named[name], dims, f"input '{name}'")) for name in names})
 
 
-def _extent(dimension: Any) -> int | str:
-    if dimension.is_static:
-        return int(dimension.get_length())
-    # OpenVINO keeps the ONNX name of a dimension as its symbol where the reader records one.
-    return str(dimension)
+def _named_shapes(path: Path) -> dict[str, list[int | str | None]]:
+    """The inputs' shapes as the file writes them: OpenVINO's reader forgets the names of dimensions."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    return {
+        value.name: [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        for value in graph.input
+    }
 
 
 def _tensor(port: Any) -> Tensor:

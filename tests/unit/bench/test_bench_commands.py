@@ -1,0 +1,74 @@
+"""The commands as a user types them: stdout, stderr and exit codes."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tilewright.errors import UsageError
+from tilewright_bench.cli import register
+from tilewright_bench.options import integers, settings_of
+
+
+@pytest.fixture
+def app() -> typer.Typer:
+    application = typer.Typer()
+    register(application)
+    return application
+
+
+def test_engines_as_json_is_all_there_is_on_stdout(app: typer.Typer) -> None:
+    done = CliRunner().invoke(app, ["engines", "--json", "-"])
+    assert done.exit_code == 0
+    listed = {engine["name"]: engine for engine in json.loads(done.stdout)["engines"]}
+    assert listed["ort"]["available"]
+    assert listed["tilewright"]["targets"] == ["cpu", "opencl", "numpy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench"], "give a MODEL"),
+        (
+            ["bench", "no-such-model", "--engine", "ort"],
+            "neither a file nor a zoo name; the zoo has resnet18",
+        ),
+        (["bench", "dqn", "--engine", "nix"], "unknown engine 'nix'"),
+        (["bench", "dqn", "--precision", "fp8"], "--precision fp8 is not known"),
+        (["bench", "dqn", "--dim", "batch"], "--dim batch: give NAME=N"),
+        (["bench", "dqn", "--threads", "100000"], "usable CPUs"),
+        (["bench", "--suite", "nix", "--engine", "ort"], "no suite 'nix'"),
+        (["bench", "dqn", "--json", "/no/such/folder/out.json"], "cannot write /no/such/folder/out.json"),
+        (["bench", "--selftest", "a", "b"], "at most one MODEL"),
+        (["accuracy", "--engine", "ort"], "give a MODEL"),
+        (["accuracy", "dqn", "--topk", "one"], "--topk one: give positive numbers"),
+    ],
+)
+def test_bad_usage_is_one_clear_error(app: typer.Typer, arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, arguments)
+    assert isinstance(done.exception, UsageError)
+    assert message in str(done.exception)
+    assert done.stdout == ""
+
+
+@pytest.mark.usefixtures("fake_engines")
+def test_selftest_prints_raw_figures(app: typer.Typer, tiny_model: Path) -> None:
+    arguments = ["bench", str(tiny_model), "--selftest", "--engine", "fake", "--threads", "1", "--runs", "2"]
+    done = CliRunner().invoke(app, [*arguments, "--duration", "0.2", "-q"])
+    result = json.loads(done.stdout)
+    assert [(one["kind"], one["threads"], len(one["runs"])) for one in result["results"]] == [
+        ("A/A", 1, 2),
+        ("planted", 1, 2),
+    ]
+    # Whether two short runs on a busy machine can tell is no matter of this test; that the code says so is.
+    assert done.exit_code == (0 if result["passed"] else 1)
+    assert result["passed"] == all(one["right"] >= one["needed"] for one in result["results"])
+
+
+def test_settings_and_lists() -> None:
+    settings = settings_of(1, "fp32", ["batch=2", "a=b=3"], 2, "matrix,fusion", None)
+    assert settings.dims == {"batch": 2, "a=b": 3}
+    assert settings.without == ("matrix", "fusion")
+    assert integers("--topk", "1,5") == (1, 5)
