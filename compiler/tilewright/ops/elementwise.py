@@ -39,8 +39,8 @@ def _unary(
         x = required(arrays, 0)
         work = x.astype(wide(x.dtype), copy=False) if widen else x
         with np.errstate(all="ignore"):
-            result = np.asarray(numeric(work, attrs))
-        return (result.astype(x.dtype, copy=False),)
+            result = np.asarray(numeric(work, attrs)).astype(x.dtype, copy=False)
+        return (result,)
 
     def body(tensors: Sequence[Tensor | None], attrs: Attrs, _: Sequence[TensorType]) -> tuple[Tensor, ...]:
         x = required(tensors, 0)

@@ -165,7 +165,7 @@ def row(build: Builder, value: Value, number: int) -> Value:
 
 
 def _cell(x: TensorType, batch: int, hidden: int, masked: bool, peepholes: bool) -> Function:
-    """One step: (h, c, gates, running?, recurrent, peepholes?) -> (h, c, y); gates in the order i, o, f, c."""
+    """One step: (h, c, gates, running?, recurrent, peepholes?) -> (h, c, y); gates in order i, o, f, c."""
     body = Function("lstm_cell")
     state = TensorType(x.dtype, (batch, hidden))
     h, c = body.add_input("h", state), body.add_input("c", state)

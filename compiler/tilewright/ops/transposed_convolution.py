@@ -37,7 +37,7 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
 
 
 def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
-    """Every tap adds its product with the input to a strided part of the full result, then that is cropped."""
+    """Every tap adds its product with the input to a strided part of the full result, cropped at last."""
     x, w, bias = required(arrays, 0), required(arrays, 1), arrays[2]
     over = transposed_windows("ConvTranspose", x.shape, w.shape[2:], attrs)
     group, work = attrs["group"], wide(x.dtype)
