@@ -113,7 +113,7 @@ class Site:
             return evaluate_constant(value)
         except _NotConstantError as error:
             raise self.fail(
-                f"operand {index} ('{value.name}') decides shapes and must be known when the model is read, "
+                f"operand {index} ('{value.name}') must be known when the model is read, "
                 f"but {error}; make it an initializer, or simplify the model before the import"
             ) from error
 

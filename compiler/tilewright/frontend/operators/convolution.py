@@ -44,6 +44,12 @@ def conv_transpose(site: Site) -> Sequence[Value]:
     rank = len(kernel)
     strides, dilations = (per_axis(site, name, rank) for name in ("strides", "dilations"))
     extra = per_axis(site, "output_padding", rank, default=0)
+    totals = _transposed_totals(site, x.shape[2:], kernel, strides, dilations, extra)
+    if totals is None:
+        pads = window_pads(site, x.shape[2:], kernel, strides, dilations)
+    else:
+        pads = split_pads([max(0, total) for total in totals], site.attr("auto_pad") == "SAME_UPPER")
+        extra = tuple(more - min(0, total) for more, total in zip(extra, totals, strict=True))
     return [
         site.emit(
             "ConvTranspose",
@@ -52,25 +58,29 @@ def conv_transpose(site: Site) -> Sequence[Value]:
             site.optional(2),
             strides=strides,
             dilations=dilations,
-            pads=_transposed_pads(site, x.shape[2:], kernel, strides, dilations, extra),
+            pads=pads,
             output_padding=extra,
             group=site.attr("group", 1),
         )
     ]
 
 
-def _transposed_pads(
+def _transposed_totals(
     site: Site,
     extents: Sequence[int],
     kernel: Sequence[int],
     strides: Sequence[int],
     dilations: Sequence[int],
     extra: Sequence[int],
-) -> tuple[int, ...]:
+) -> list[int] | None:
+    """Pads an axis, begin and end together, that reach the wanted output shape; None when none is asked for.
+
+    Below zero the kernel does not reach that far: the rest is zeros at the end, as output_padding is.
+    """
     auto_pad = site.attr("auto_pad", "NOTSET")
     wanted = site.attr("output_shape")
     if not wanted and auto_pad in ("NOTSET", "VALID"):
-        return window_pads(site, extents, kernel, strides, dilations)
+        return None
     if not wanted:
         wanted = tuple(extent * stride for extent, stride in zip(extents, strides, strict=True))
     wanted = wanted[-len(extents) :]  # some exporters prepend batch and channels
@@ -80,11 +90,7 @@ def _transposed_pads(
     for index, (extent, target) in enumerate(zip(extents, wanted, strict=True)):
         reach = dilations[index] * (kernel[index] - 1) + 1
         totals.append(strides[index] * (extent - 1) + extra[index] + reach - target)
-    if any(total < 0 for total in totals):
-        raise site.fail(
-            f"output shape {list(wanted)} is larger than what the kernel reaches; give output_padding"
-        )
-    return split_pads(totals, auto_pad == "SAME_UPPER")
+    return totals
 
 
 def _operands(site: Site) -> tuple[Value, Value, tuple[int, ...]]:
