@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tilewright.errors import LoweringError
 from tilewright.expr import Const, Expr, Read, const, substitute
-from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.graph.ir import Constant, Node, Value
 from tilewright.lower.target import Group
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.tensor.ir import Axis, Reduce, Tensor, map_reads, placeholder, stages_of
@@ -61,14 +61,8 @@ def _contents(node: Node) -> tuple[list[Node], list[tuple[Value, Value]], list[V
         distinct = dict.fromkeys(v for v in node.inputs if v is not None)
         return [node], [(v, v) for v in distinct if literal(v) is None], list(node.outputs)
     (body,) = node.bodies
-    return body.nodes, _parameters(node, body), body.outputs
-
-
-def _parameters(node: Node, body: Function) -> list[tuple[Value, Value]]:
-    pairs = [
-        (outer, inner) for outer, inner in zip(node.inputs, body.inputs, strict=True) if outer is not None
-    ]
-    return [(outer, inner) for outer, inner in pairs if literal(outer) is None]
+    pairs = zip(node.inputs, body.inputs, strict=True)
+    return body.nodes, [(outer, inner) for outer, inner in pairs if outer is not None], body.outputs
 
 
 def literal(value: Value) -> Const | None:

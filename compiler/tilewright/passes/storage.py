@@ -1,0 +1,136 @@
+"""Graph pass: choose how every tensor lies in memory and make the changes explicit with Pack and Unpack.
+
+Cases:
+1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in another storage are packed.
+2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest operand; the others are
+   packed to the same where they have the full shape.
+3. Everything else reads and writes plain tensors.
+4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no guard is left
+   in the convolution's loops.
+5. A Pack of a Constant is computed at once.
+
+    %c = Conv(%x, %w)            ->   %p = Pack(%x) {acdb+...}    %c = Conv(%p, %wp) {padded_by_halo=true}
+    %r = Relu(%c)                     %r = Relu(%c)  (acdb)       ... Unpack at the function's outputs
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.ops.operator import Fusion, operator_of
+from tilewright.passes.base import FunctionPass
+from tilewright.passes.costs import Costs, Wish
+from tilewright.storage import PLAIN, Storage
+
+FOLLOWERS = (Fusion.ELEMENTWISE, Fusion.BROADCAST)
+
+
+@dataclass(frozen=True)
+class ChooseStorage(FunctionPass):
+    """costs: the target's wishes."""
+
+    name: ClassVar[str] = "storage"
+    costs: Costs
+
+    def transform(self, function: Function) -> bool:
+        return _Choice(function, self.costs).run()
+
+
+@dataclass
+class _Choice:
+    function: Function
+    costs: Costs
+    packs: dict[tuple[Value, Storage], Value] = field(default_factory=dict)
+    nodes: list[Node] = field(default_factory=list)
+
+    def run(self) -> bool:
+        halos = self._halos()
+        for node in self.function.nodes:
+            wish = self.costs.wish(node)
+            if wish is not None:
+                self._grant(node, wish)
+            elif _follows(node):
+                self._follow(node)
+            else:
+                self._plain(node)
+            self.nodes.append(node)
+        self.function.outputs = [self._in_storage(value, PLAIN) for value in self.function.outputs]
+        changed = len(self.nodes) != len(self.function.nodes) or bool(self.packs)
+        self.function.nodes = self.nodes
+        self._add_halos(halos)
+        return changed
+
+    def _halos(self) -> dict[Node, tuple[tuple[int, int], ...]]:
+        wishes = ((node, self.costs.wish(node)) for node in self.function.nodes)
+        return {node: wish.halo for node, wish in wishes if wish is not None and wish.halo}
+
+    def _grant(self, node: Node, wish: Wish) -> None:
+        for position, storage in enumerate(wish.inputs):
+            value = node.inputs[position] if position < len(node.inputs) else None
+            if value is not None and storage is not None:
+                node.inputs[position] = self._in_storage(value, storage)
+        _set_storage(node, wish.output)
+
+    def _follow(self, node: Node) -> None:
+        shape = node.outputs[0].shape
+        full = [v for v in node.inputs if v is not None and len(v.shape) == len(shape)]
+        leading = max(full, key=lambda v: (v.type.size, v.type.storage != PLAIN), default=None)
+        storage = PLAIN if leading is None else replace(leading.type.storage, halo=())
+        for position, value in enumerate(node.inputs):
+            if value is not None and (value.shape == shape or node.op == "Concat"):
+                node.inputs[position] = self._in_storage(value, storage)
+        _set_storage(node, storage)
+
+    def _plain(self, node: Node) -> None:
+        node.inputs = [None if v is None else self._in_storage(v, PLAIN) for v in node.inputs]
+
+    def _in_storage(self, value: Value, storage: Storage) -> Value:
+        if value.type.storage == storage:
+            return value
+        known = self.packs.get((value, storage))
+        if known is not None:
+            return known
+        type = value.type.with_storage(storage)
+        if isinstance(value, Constant):
+            data = storage.pack(value.type.storage.unpack(value.data, value.shape))
+            packed: Value = self.function.constant(data, f"{value.name}:packed", type)
+        else:
+            op = "Unpack" if storage == PLAIN else "Pack"
+            attrs = {} if storage == PLAIN else {"storage": storage}
+            origin = value.producer.origin if value.producer is not None else ()
+            name = self.function.fresh(f"{value.name}:{op.lower()}")
+            node = self.function.make_node(op, [value], [type], attrs, name, origin=origin)
+            self.nodes.append(node)
+            packed = node.output
+        self.packs[value, storage] = packed
+        return packed
+
+    def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
+        """Case 4: the union of what all readers want becomes part of the value's storage."""
+        union: dict[Value, tuple[tuple[int, int], ...]] = {}
+        for node, halo in wanted.items():
+            value = node.operand(0)
+            if isinstance(value, Constant) or value in self.function.inputs:
+                continue
+            old = union.get(value, ((0, 0),) * len(halo))
+            union[value] = tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(old, halo, strict=True))
+        for value, halo in union.items():
+            storage = replace(value.type.storage, halo=halo)
+            value.type = value.type.with_storage(storage)
+            producer = value.producer
+            if producer is not None and producer.op == "Pack":
+                producer.attrs["storage"] = storage
+        for node in wanted:
+            if node.operand(0) in union:
+                node.attrs["padded_by_halo"] = True
+
+
+def _follows(node: Node) -> bool:
+    return not node.bodies and (operator_of(node).fusion in FOLLOWERS or node.op == "Concat")
+
+
+def _set_storage(node: Node, storage: Storage) -> None:
+    for value in node.outputs:
+        value.type = value.type.with_storage(storage)

@@ -1,0 +1,84 @@
+"""What the CPU templates want of storages: channels last, weights in panels of whole vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from string import ascii_lowercase
+
+from tilewright.dtypes import F32
+from tilewright.graph.ir import Node
+from tilewright.machine import Machine
+from tilewright.passes.costs import Wish
+from tilewright.storage import PLAIN, Storage
+from tilewright.targets.cpu.schedules.tiles import tile_for
+
+POOLS = ("MaxPool", "AveragePool")
+PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
+
+
+@dataclass(frozen=True)
+class CpuCosts:
+    """Implements passes/costs.py for a machine."""
+
+    machine: Machine
+
+    def wish(self, node: Node) -> Wish | None:
+        if node.bodies or not node.outputs:
+            return None
+        if node.op == "Conv":
+            return self._convolution(node)
+        if node.op in POOLS:
+            last = channels_last(len(node.output.shape))
+            return Wish((last,), last)
+        if node.op in PLANE_REDUCTIONS:
+            return _plane_reduction(node)
+        return self._product(node) if node.op in ("Gemm", "MatMul") else None
+
+    def _convolution(self, node: Node) -> Wish | None:
+        x, w, y = node.operand(0), node.operand(1), node.output
+        rank, group = len(x.shape), node.attrs["group"]
+        if x.dtype != F32:
+            return None
+        last = channels_last(rank)
+        pads = node.attrs["pads"] or (0,) * (2 * (rank - 2))
+        halo: tuple[tuple[int, int], ...] = (
+            (0, 0),
+            (0, 0),
+            *zip(pads[: rank - 2], pads[rank - 2 :], strict=True),
+        )
+        if not any(pads):
+            halo = ()
+        if group == x.shape[1] == w.shape[0]:
+            spatial = ascii_lowercase[2:rank]
+            return Wish((last, Storage(f"{spatial}ba"), None), last, halo)
+        if group != 1:
+            return None
+        depth = w.type.size // w.shape[0]
+        tile = tile_for(y.shape[2:], w.shape[0], depth, self.machine)
+        width = tile.vectors * self.machine.lanes(32)
+        return Wish((last, Storage(f"A{ascii_lowercase[2:rank]}b{width}a"), None), last, halo)
+
+    def _product(self, node: Node) -> Wish | None:
+        a, b, y = node.operand(0), node.operand(1), node.output
+        if b.dtype != F32 or len(b.shape) != 2 or len(a.shape) < 2:
+            return None
+        transposed = bool(node.attrs.get("transB", 0))
+        depth = b.shape[1] if transposed else b.shape[0]
+        tile = tile_for(y.shape[-2:-1], y.shape[-1], depth, self.machine)
+        width = tile.vectors * self.machine.lanes(32)
+        packed = Storage(f"Ab{width}a") if transposed else Storage(f"Ba{width}b")
+        return Wish((PLAIN, packed, PLAIN), PLAIN)
+
+
+def channels_last(rank: int) -> Storage:
+    """[N, C, ...] with C innermost."""
+    letters = ascii_lowercase[:rank]
+    return Storage(f"{letters[0]}{letters[2:]}{letters[1]}")
+
+
+def _plane_reduction(node: Node) -> Wish | None:
+    x = node.operand(0)
+    spatial = tuple(range(2, len(x.shape)))
+    if len(x.shape) < 3 or tuple(node.attrs["axes"]) != spatial:
+        return None
+    return Wish((channels_last(len(x.shape)),), PLAIN)

@@ -1,0 +1,107 @@
+"""Template for convolutions and matrix products with a packed second operand: register tiles of rows by vectors of columns.
+
+for panel of columns:                       (vectors * lanes columns: what one block of the packed operand holds)
+  for tile of rows:                         (parallel here, or over panels, whichever shares better)
+    sums[rows, vectors] = 0                 in registers
+    for taps, for input channel:
+      sums += broadcast(x) * load(w)        unrolled over the tile
+    result = epilogue(sums)
+"""
+
+from __future__ import annotations
+
+from tilewright.lower.target import Choice, Group
+from tilewright.machine import Machine
+from tilewright.schedule.schedule import Schedule
+from tilewright.storage import Storage
+from tilewright.targets.cpu.schedules.common import (
+    PARALLEL_WORK,
+    axis,
+    one_result,
+    parallel_axis,
+    reduce_axes,
+    start,
+    work,
+)
+from tilewright.targets.cpu.schedules.tiles import tile_for
+
+COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs over columns
+
+
+def panel_width(storage: Storage) -> int:
+    """Columns in a block of a packed operand; 0 when it is not packed."""
+    blocks = [size for _, _, size in storage.terms(len(set(storage.tag.lower()) & set("abcdefgh"))) if size]
+    return blocks[-1] if len(blocks) == 1 else 0
+
+
+def applies(group: Group) -> bool:
+    """A product whose second operand is packed, with nothing but element-wise work after it."""
+    if group.anchor_op not in COLUMNS or not one_result(group):
+        return False
+    weights = [t.storage for t in group.input_types if t.storage.tag and panel_width(t.storage)]
+    return len(weights) == 1
+
+
+def schedule(group: Group, machine: Machine) -> Choice:
+    """The template's default: the tile of the analytic model, panels as packed."""
+    frame = start(group)
+    s, result, sums = frame.schedule, frame.result, frame.sums
+    shape = group.outputs[0].shape
+    rank = len(shape)
+    column = COLUMNS[group.anchor_op] % rank
+    (width,) = [panel_width(t.storage) for t in group.input_types if panel_width(t.storage)]
+    lanes = machine.lanes(32)
+    vectors = -(-width // lanes)
+    rows = [p for p in range(rank) if p != column]
+    inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else rows[-1:]
+    depth = work(group) // max(1, _size(shape))
+    tile = tile_for([shape[p] for p in inner], width, depth, machine)
+    extents: dict[str, int] = {}
+    outer: list[str] = []
+    tiled: list[str] = []
+    for position in rows:
+        name = axis(result, position)
+        if position not in inner:
+            outer.append(name)
+            extents[name] = shape[position]
+            continue
+        factor = min(tile.rows[inner.index(position)], max(1, _row_limit(machine, vectors)))
+        o, i = s.split(result, name, factor)
+        outer.append(o)
+        tiled.append(i)
+        extents[o] = -(-shape[position] // factor)
+    panel, within = s.split(result, axis(result, column), width)
+    vector, lane = s.split(result, within, lanes)
+    extents[panel] = -(-shape[column] // width)
+    order = [panel, *outer]
+    s.reorder(result, *order, *tiled, vector, lane)
+    for name in (*tiled, vector):
+        s.unroll(result, name)
+    s.vectorize(result, lane)
+    shared = parallel_axis(extents, order)
+    if shared is not None and work(group) >= PARALLEL_WORK:
+        s.parallel(result, shared)
+    s.compute_at(sums, result, order[-1])
+    _sums(s, sums, column, lanes, rows)
+    return Choice("contraction", s)
+
+
+def _sums(s: Schedule, sums: str, column: int, lanes: int, rows: list[int]) -> None:
+    reduced = reduce_axes(s, sums)
+    vector, lane = s.split(sums, axis(sums, column), lanes)
+    data = [axis(sums, p) for p in rows]
+    s.reorder(sums, *reduced, *data, vector, lane)
+    for name in (*data, vector):
+        s.unroll(sums, name)
+    s.vectorize(sums, lane)
+
+
+def _row_limit(machine: Machine, vectors: int) -> int:
+    return (machine.registers - 1 - vectors) // vectors
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size

@@ -1,0 +1,95 @@
+"""Template for reductions that keep a contiguous axis: depth-wise convolutions, pools, means over planes, plain convolutions.
+
+for outer axes:                      (in the order in which the result lies in memory, parallel outermost)
+  for tile of rows, for vectors along the contiguous axis:
+    sums[rows, vectors] = identity   in registers
+    for taps: sums = combine(sums, load(x))
+    result = epilogue(sums)
+"""
+
+from __future__ import annotations
+
+from tilewright.lower.target import Choice, Group
+from tilewright.machine import Machine
+from tilewright.schedule.schedule import Schedule
+from tilewright.targets.cpu.schedules.common import (
+    PARALLEL_WORK,
+    Frame,
+    axis,
+    memory_order,
+    one_result,
+    parallel_axis,
+    reduce_axes,
+    start,
+    work,
+)
+
+MAX_UNROLLED = 256  # multiply-adds written out in one tile
+SUMS = 8  # independent accumulators that hide the latency of their operation
+
+
+def applies(group: Group) -> bool:
+    """Any single reduction followed by element-wise work, with a data axis to run vectors along."""
+    return one_result(group) and any(extent > 1 for extent in group.outputs[0].shape)
+
+
+def schedule(group: Group, machine: Machine) -> Choice:
+    """Vectors along the result's contiguous axis, a tile of neighbouring results above it."""
+    frame = start(group)
+    s, result = frame.schedule, frame.result
+    shape = group.outputs[0].shape
+    lanes = machine.lanes(32)
+    order = memory_order(group)
+    contiguous = order[-1]
+    rows = [p for p in order[:-1] if shape[p] > 1]
+    width = min(shape[contiguous], lanes * (2 if shape[contiguous] >= 4 * lanes else 1))
+    taps = work(group) // max(1, _size(shape))
+    tile = _row_tile(shape[rows[-1]], taps, -(-width // lanes)) if rows else 1
+    block, within = s.split(result, axis(result, contiguous), width)
+    vector, lane = s.split(result, within, lanes)
+    outer = [axis(result, p) for p in order[:-1]]
+    extents = {name: shape[p] for name, p in zip(outer, order[:-1], strict=True)}
+    tiled: list[str] = []
+    if tile > 1:
+        name = axis(result, rows[-1])
+        o, i = s.split(result, name, tile)
+        outer[outer.index(name)] = o
+        extents[o] = -(-extents.pop(name) // tile)
+        tiled = [i]
+    extents[block] = -(-shape[contiguous] // width)
+    s.reorder(result, *outer, block, *tiled, vector, lane)
+    for name in (*tiled, vector):
+        s.unroll(result, name)
+    s.vectorize(result, lane)
+    shared = parallel_axis(extents, [*outer, block])
+    if shared is not None and work(group) >= PARALLEL_WORK:
+        s.parallel(result, shared)
+    s.compute_at(frame.sums, result, block)
+    _sums(s, frame, len(shape), contiguous, lanes, taps * tile * -(-width // lanes) <= MAX_UNROLLED)
+    return Choice("windowed", s)
+
+
+def _row_tile(extent: int, taps: int, vectors: int) -> int:
+    """Neighbouring results whose windows share what they read; a divisor of the extent when one is near."""
+    limit = max(1, min(SUMS, MAX_UNROLLED // max(1, taps * vectors)))
+    wanted = max(1, min(limit, -(-SUMS // vectors), extent))
+    divisors = [n for n in range(1, wanted + 1) if extent % n == 0]
+    return divisors[-1] if divisors[-1] * 2 > wanted else wanted
+
+
+def _sums(s: Schedule, frame: Frame, rank: int, contiguous: int, lanes: int, unrolled: bool) -> None:
+    sums = frame.sums
+    reduced = reduce_axes(s, sums)
+    vector, lane = s.split(sums, axis(sums, contiguous), lanes)
+    data = [axis(sums, p) for p in range(rank) if p != contiguous]
+    s.reorder(sums, *reduced, *data, vector, lane)
+    for name in (*data, vector, *(reduced if unrolled else [])):
+        s.unroll(sums, name)
+    s.vectorize(sums, lane)
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
