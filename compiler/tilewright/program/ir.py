@@ -1,7 +1,8 @@
 """The program: instructions on explicit memory, Glow's low-level IR (paper section 3.3).
 
 A program declares constants, inputs, outputs and mutable state, then runs instructions on them and on buffers
-it allocates. It is not SSA: a buffer may be written more than once. All memory decisions are taken here and only here.
+it allocates. It is not SSA: a buffer may be written more than once. All memory decisions are taken here and
+only here.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The static memory plan: offsets for every buffer, fixed at compile time.
 
-Placing buffers with known lifetimes is bin packing with time (NP-hard). Several greedy orders are tried; each puts
-a buffer into a gap between those that live at the same time, and the smallest arena wins. While it is above the
-lower bound, the buffers that stick out at the top are moved forward in the order, and placing is repeated.
+Placing buffers with known lifetimes is bin packing with time (NP-hard). Several greedy orders are tried;
+each puts a buffer into a gap between those that live at the same time, and the smallest arena wins. While
+it is above the lower bound, the buffers that stick out at the top are moved forward in the order, and
+placing is repeated.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ def aligned(size: int) -> int:
 
 
 def plan(program: Program) -> Plan:
-    """Offsets of all buffers of a program with placed lifetimes. Raises VerifyError when these do not nest."""
+    """Offsets of all buffers of a program with placed lifetimes.
+
+    Raises VerifyError when these do not nest.
+    """
     memories = all_memories(program)
     offsets: dict[str, int] = {}
     ends = dict.fromkeys(Space, 0)

@@ -24,9 +24,10 @@ from tilewright.program.rewrite import all_memories, bodies_of, operand_bytes
 def verify_program(program: Program) -> None:
     """Raises VerifyError with the first rule that is broken.
 
-    Names are unique; constants have data of their shape; constants and inputs are never written; kernels exist and
-    get operands of the roles and sizes of their parameters; slices name an enclosing loop that stays inside the
-    buffer; copies are between equal sizes; with lifetimes placed, buffers are used only while they are alive.
+    Names are unique; constants have data of their shape; constants and inputs are never written; kernels
+    exist and get operands of the roles and sizes of their parameters; slices name an enclosing loop that
+    stays inside the buffer; copies are between equal sizes; with lifetimes placed, buffers are used only
+    while they are alive.
     """
     memories = all_memories(program)
     _check_declarations(program)

@@ -1,0 +1,35 @@
+"""Tilewright: neural networks compiled to kernels that it generates itself.
+
+Names are resolved on first use, so that loading and running an artefact imports nothing of the compiler.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tilewright.driver import compile, evaluate, load
+    from tilewright.errors import TilewrightError
+    from tilewright.runtime.executable import Executable
+    from tilewright.session import InferenceSession
+
+__version__ = "0.1.0"
+__all__ = ["Executable", "InferenceSession", "TilewrightError", "compile", "evaluate", "load"]
+
+_HOMES = {
+    "compile": "tilewright.driver",
+    "evaluate": "tilewright.driver",
+    "load": "tilewright.driver",
+    "Executable": "tilewright.runtime.executable",
+    "InferenceSession": "tilewright.session",
+    "TilewrightError": "tilewright.errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tilewright' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

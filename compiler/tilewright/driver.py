@@ -1,0 +1,203 @@
+"""From a model to an executable: `load`, `compile` and `evaluate`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilewright
+from tilewright.cache import ArtefactCache, make_key
+from tilewright.config import CompileOptions, default_cache_dir, usable_cpus
+from tilewright.dump import Dump
+from tilewright.errors import UsageError
+from tilewright.graph.ir import Function, Module
+from tilewright.lower.build import build_program
+from tilewright.lower.target import Target
+from tilewright.machine import Machine
+from tilewright.ops.evaluate import evaluate_function
+from tilewright.passes.verify import verify_function
+from tilewright.pipeline import passes_for, program_passes_for
+from tilewright.program.planner import plan
+from tilewright.program.summary import summarise
+from tilewright.program.verify import verify_program
+from tilewright.runtime.executable import Executable
+from tilewright.runtime.package import Package
+from tilewright.segment import Segment
+from tilewright.source import Model, Source
+
+# Targets by name: where the class lives that the compiler asks. Imported on use, because each may need its
+# own library.
+TARGETS = {
+    "cpu": ("tilewright.targets.cpu.target", "CpuTarget"),
+    "opencl": ("tilewright.targets.opencl.target", "OpenClTarget"),
+    "numpy": ("tilewright.targets.numpy.target", "NumpyTarget"),
+}
+
+Progress = Callable[[int, int, str], None]  # kernels done, kernels in all, the one that comes next
+
+
+def load(path: str | Path, dims: Mapping[str, int] | None = None) -> Module:
+    """The graph of an ONNX file. dims: sizes of named dimensions. Raises UsageError, ImportModelError."""
+    return Source.of(path).read(dims or {})
+
+
+def compile(
+    model: Model,
+    target: str = "cpu",
+    precision: str = "fp32",
+    threads: int | None = None,
+    opt_level: int = 3,
+    without: Sequence[str] = (),
+    cache_dir: str | Path | None = None,
+    dims: Mapping[str, int] | None = None,
+    machine: str | Path | None = None,
+    dump_dir: str | Path | None = None,
+    verify_each: bool = False,
+    progress: Progress | None = None,
+) -> Executable:
+    """Compile a model: an ONNX file, its bytes, or a graph from `load`, which is left as it is.
+
+    target: `cpu`, `opencl[:NAME]` or `numpy`; threads: None for all usable CPUs; without: optimisations to
+    leave out; cache_dir: None for the user's; machine: a profile of the machine to compile for, None for
+    this one; dump_dir: gets the text of every stage; verify_each: check the graph after every pass.
+    Raises UsageError, ImportModelError, LoweringError, CodegenError, CacheError.
+    """
+    options = CompileOptions(
+        target=target,
+        precision=precision,
+        threads=threads,
+        level=opt_level,
+        without=tuple(without),
+        dims=dict(dims or {}),
+        machine=None if machine is None else Path(machine),
+        cache_dir=default_cache_dir() if cache_dir is None else Path(cache_dir),
+        verify_each=verify_each,
+        dump_dir=None if dump_dir is None else Path(dump_dir),
+    )
+    return compile_with(Source.of(model), options, progress)
+
+
+def compile_with(source: Source, options: CompileOptions, progress: Progress | None = None) -> Executable:
+    """As `compile`, with the options as a value."""
+    target = make_target(options)
+    if target.name == "numpy":
+        return _oracle(source, options, target)
+    threads = options.threads or usable_cpus()
+    if options.dump_dir is not None:  # the stages are wanted, so every one of them must run
+        return Executable.of(_compile(source, options, target, progress), threads)
+    artefacts = ArtefactCache(options.cache_dir or default_cache_dir())
+    key = make_key(source.digest, _facts(options, target))
+    package = artefacts.get(key)
+    if package is None:
+        with artefacts.locked(key):
+            package = artefacts.get(key)  # another process may have made it while this one waited
+            if package is None:
+                package = _compile(source, options, target, progress)
+                artefacts.put(key, package)
+    return Executable.of(package, threads)
+
+
+def evaluate(
+    model: Model,
+    inputs: Mapping[str, np.ndarray],
+    dtype: str = "float64",
+    dims: Mapping[str, int] | None = None,
+) -> dict[str, np.ndarray]:
+    """The reference meaning of a model: its graph run with NumPy, floating values computed in `dtype`.
+
+    Raises as `load`, and RunError for inputs that do not fit.
+    """
+    function = Source.of(model).read(dims or {}).entry
+    return evaluate_function(function, inputs, np.dtype(dtype))
+
+
+def make_target(options: CompileOptions) -> Target:
+    """The target that the options name.
+
+    Raises UsageError when there is none of that name, or it is not installed.
+    """
+    name = options.target.partition(":")[0]
+    if name not in TARGETS:
+        raise UsageError(f"unknown target '{options.target}'; known: {', '.join(TARGETS)}")
+    module, attribute = TARGETS[name]
+    machine = None if options.machine is None else Machine.from_file(options.machine)
+    made: Target = getattr(import_module(module), attribute)(machine, options)
+    return made
+
+
+def _facts(options: CompileOptions, target: Target) -> dict[str, Any]:
+    """Everything beside the model that decides how the artefact looks."""
+    return {
+        "target": options.target,
+        "machine": target.machine.key,
+        "precision": options.precision,
+        "threads": options.threads or usable_cpus(),
+        "level": options.level,
+        "without": sorted(options.without),
+        "dims": dict(sorted(options.dims.items())),
+    }
+
+
+def _compile(source: Source, options: CompileOptions, target: Target, progress: Progress | None) -> Package:
+    dump = Dump(options.dump_dir)
+    function = source.read(options.dims).entry
+    info = {"ops": dict(Counter(node.op for node in function.nodes)), "level": options.level}
+    optimise(function, options, target, dump)
+    program = build_program(function, target, progress)
+    dump.program("built", program)
+    for step in program_passes_for(options.level):
+        program = step(program)
+        verify_program(program)
+    placed = plan(program)
+    dump.planned(program, placed)
+    segment = target.assemble(program, placed)
+    segment = replace(segment, info={**summarise(program, placed), **segment.info})
+    return package_of(source, options, (segment,), info)
+
+
+def optimise(function: Function, options: CompileOptions, target: Target, dump: Dump) -> None:
+    """Run the graph passes of the options on a function, in place."""
+    dump.graph("read", function)
+    for step in passes_for(options.level, options.without, target):
+        changed = step.run(function)
+        if options.verify_each:
+            verify_function(function)
+        if changed:
+            dump.graph(step.name, function)
+
+
+def package_of(
+    source: Source, options: CompileOptions, segments: tuple[Segment, ...], info: dict[str, Any]
+) -> Package:
+    """Segments as a package; its inputs and outputs are those that no other segment gives or takes."""
+    given = {port.name for segment in segments for port in segment.outputs}
+    taken = {port.name for segment in segments for port in segment.inputs}
+    inputs = [p.name for s in segments for p in s.inputs if p.name not in given or len(segments) == 1]
+    outputs = [p.name for s in segments for p in s.outputs if p.name not in taken or len(segments) == 1]
+    return Package(
+        model=source.digest,
+        target=options.target,
+        segments=segments,
+        inputs=tuple(dict.fromkeys(inputs)),
+        outputs=tuple(dict.fromkeys(outputs)),
+        versions={"tilewright": tilewright.__version__},
+        info=info | {"precision": options.precision, "without": list(options.without)},
+    )
+
+
+def _oracle(source: Source, options: CompileOptions, target: Target) -> Executable:
+    """The graph itself as an executable: nothing to cache, nothing to save."""
+    from tilewright.targets.numpy.target import GraphRun, graph_segment
+
+    function = source.read(options.dims).entry
+    info = {"ops": dict(Counter(node.op for node in function.nodes)), "level": options.level}
+    optimise(function, options, target, Dump(options.dump_dir))
+    package = package_of(source, options, (graph_segment(function),), info)
+    reason = "target 'numpy' evaluates the graph and has no code to save; compile for 'cpu' or 'opencl'"
+    return Executable(package, (GraphRun(function),), unsaveable=reason)

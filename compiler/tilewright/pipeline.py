@@ -1,0 +1,72 @@
+"""What happens to a network between its file and its code, in order: the table of contents of the compiler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tilewright.lower.target import Target
+from tilewright.passes.base import Pass
+from tilewright.passes.cse import Cse
+from tilewright.passes.dce import Dce
+from tilewright.passes.fold import Fold
+from tilewright.passes.fold_activation import FoldActivation
+from tilewright.passes.fold_batch_norm import FoldBatchNorm
+from tilewright.passes.fold_pad import FoldPad
+from tilewright.passes.fuse import Fuse
+from tilewright.passes.identity import Identity
+from tilewright.passes.lower import Lower
+from tilewright.passes.simplify_reshape import SimplifyReshape
+from tilewright.passes.simplify_transpose import SimplifyTranspose
+from tilewright.program.ir import Program
+from tilewright.program.passes.copies import CopyElimination
+from tilewright.program.passes.dead_stores import DeadStores
+from tilewright.program.passes.lifetimes import Lifetimes
+from tilewright.program.passes.sharing import BufferSharing
+from tilewright.program.passes.slices import SliceForwarding
+
+ProgramPass = Callable[[Program], Program]
+
+
+def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass, ...]:
+    """The graph passes of a level: -O0 lowers only, -O1 simplifies, -O2 fuses, -O3 chooses storages.
+
+    without: names of optimisations to leave out, see `config.ABLATIONS`.
+    """
+    lower = Lower(target.should_lower)
+    if level == 0:
+        return (lower, Dce())
+    return (
+        # the model as its author wrote it: fold what is constant, drop what does nothing
+        Fold(),
+        Identity(),
+        Dce(),
+        # operators with a neighbour that can absorb them, while both are still whole
+        FoldBatchNorm(),
+        FoldPad(),
+        FoldActivation(),
+        SimplifyTranspose(),
+        SimplifyReshape(),
+        # from here on primitives only; lowering makes new constants and duplicates
+        lower,
+        Fold(),
+        Identity(),
+        SimplifyTranspose(),
+        SimplifyReshape(),
+        Cse(),
+        Dce(),
+        # groups that become one kernel each
+        *((Fuse(),) if level >= 2 and "fusion" not in without else ()),
+    )
+
+
+def program_passes_for(level: int) -> tuple[ProgramPass, ...]:
+    """The instruction passes of a level. Lifetimes come last: every other pass moves uses."""
+    if level == 0:
+        return (Lifetimes(),)
+    return (
+        DeadStores(),
+        SliceForwarding(),
+        CopyElimination(),
+        BufferSharing(),
+        Lifetimes(),
+    )

@@ -1,0 +1,67 @@
+"""What a program consists of, as JSON values: for `inspect` and reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from tilewright.program.count import count_operations
+from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Program
+from tilewright.program.plan import Plan
+from tilewright.program.rewrite import all_memories, operand_bytes
+
+
+def summarise(program: Program, plan: Plan) -> dict[str, Any]:
+    """kernels: a row for each, largest amount of work first; storages: how many buffers use each; memory:
+    the plan's figures.
+
+    flops: floating-point operations; bytes: what the operands of all calls cover, read or written once.
+    """
+    calls: Counter[str] = Counter()
+    moved: Counter[str] = Counter()
+    origins: dict[str, list[str]] = {}
+    copies = 0
+    for instruction, times in _with_times(program.body, 1):
+        if isinstance(instruction, Copy):
+            copies += times
+        if isinstance(instruction, CallKernel):
+            calls[instruction.kernel] += times
+            moved[instruction.kernel] += times * sum(operand_bytes(arg) for arg in instruction.args)
+            origins.setdefault(instruction.kernel, []).extend(instruction.origin)
+    kernels = [
+        {
+            "name": name,
+            **program.notes.get(name, {}),
+            "calls": calls[name],
+            "flops": calls[name] * count_operations(kernel.body),
+            "bytes": moved[name],
+            "nodes": list(dict.fromkeys(origins.get(name, []))),
+        }
+        for name, kernel in program.kernels.items()
+    ]
+    memories = all_memories(program).values()
+    return {
+        "kernels": sorted(kernels, key=lambda row: (-row["flops"], row["name"])),
+        "copies": copies,
+        "flops": sum(row["flops"] for row in kernels),
+        "bytes": sum(row["bytes"] for row in kernels),
+        "storages": dict(Counter(str(memory.storage) for memory in memories).most_common()),
+        "memory": {
+            "arena_bytes": plan.arena_bytes,
+            "sum_bytes": plan.sum_bytes,
+            "lower_bound": plan.lower_bound,
+            "mutable_bytes": plan.mutable_bytes,
+            "constant_bytes": plan.constant_bytes,
+        },
+    }
+
+
+def _with_times(body: tuple[Instruction, ...], times: int) -> Iterator[tuple[Instruction, int]]:
+    """All instructions with how often they run at most: both sides of a branch count."""
+    for instruction in body:
+        yield instruction, times
+        if isinstance(instruction, Loop):
+            yield from _with_times(instruction.body, times * instruction.trips)
+        elif isinstance(instruction, Branch):
+            yield from _with_times(instruction.then + instruction.orelse, times)

@@ -1,0 +1,136 @@
+"""A compiled network, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.config import usable_cpus
+from tilewright.errors import ArtefactError, RunError
+from tilewright.runtime.artefact import read_artefact, write_artefact
+from tilewright.runtime.device import Loaded
+from tilewright.runtime.package import Argument, Package, argument
+from tilewright.runtime.registry import device_for
+
+
+class Executable:
+    """Segments on their devices. `run` may be called from several threads at once.
+
+    inputs, outputs: name, NumPy dtype and shape of each, in the model's order; package: what `save` writes.
+    """
+
+    def __init__(self, package: Package, loaded: Sequence[Loaded], unsaveable: str = "") -> None:
+        """loaded: one a segment; unsaveable: the reason why `save` must refuse, if it must."""
+        self.package = package
+        self.inputs, self.outputs = package.arguments()
+        self._loaded = tuple(loaded)
+        self._unsaveable = unsaveable
+        self._by_name = {argument.name: argument for argument in self.inputs}
+        self._results = {argument.name: argument for argument in self.outputs}
+        self._ports = [
+            (tuple(port.name for port in s.inputs), tuple(argument(port) for port in s.outputs))
+            for s in package.segments
+        ]
+
+    @staticmethod
+    def of(package: Package, threads: int | None = None) -> Executable:
+        """Loads a package onto its devices. threads: None for all CPUs that this process may use.
+
+        Raises ArtefactError when a device or a feature of the machine is missing.
+        """
+        count = usable_cpus() if threads is None else threads
+        if count < 1:
+            raise RunError(f"threads={count}: at least one thread is needed")
+        loaded = [device_for(segment.target).load(segment, count) for segment in package.segments]
+        return Executable(package, loaded)
+
+    @staticmethod
+    def load(path: str | Path, threads: int | None = None) -> Executable:
+        """Reads an artefact. Raises ArtefactError, see `artefact.py`, and as `of`."""
+        return Executable.of(read_artefact(Path(path)), threads)
+
+    def save(self, path: str | Path) -> None:
+        """Writes an artefact.
+
+        Raises ArtefactError when the file cannot be written or the target has no code to save.
+        """
+        if self._unsaveable:
+            raise ArtefactError(f"{path} is not written: {self._unsaveable}")
+        write_artefact(self.package, Path(path))
+
+    def __call__(self, *inputs: np.ndarray) -> np.ndarray | tuple[np.ndarray, ...]:
+        """Runs on inputs in order; returns the output, or a tuple of them when the model has several."""
+        if len(inputs) != len(self.inputs):
+            raise RunError(
+                f"{len(inputs)} inputs given, the model has {len(self.inputs)}: {_list(self.inputs)}"
+            )
+        results = self.run({a.name: x for a, x in zip(self.inputs, inputs, strict=True)})
+        found = tuple(results[a.name] for a in self.outputs)
+        return found[0] if len(found) == 1 else found
+
+    def run(
+        self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """Outputs by name, in fresh arrays, or in those of `out` for the outputs that it names.
+
+        Raises RunError when a name, a shape or an element type is not the model's, or an array of `out`
+        cannot be filled.
+        """
+        values = {name: _checked(self._by_name, name, array) for name, array in inputs.items()}
+        if len(values) != len(self._by_name):
+            missing = [a for a in self.inputs if a.name not in values]
+            raise RunError(f"missing input {_list(missing)}")
+        targets = self._targets(out, values) if out else {}
+        for (takes, gives), loaded in zip(self._ports, self._loaded, strict=True):
+            results = [targets[a.name] if a.name in targets else np.empty(a.shape, a.dtype) for a in gives]
+            loaded.run([values[name] for name in takes], results)
+            values.update(zip((a.name for a in gives), results, strict=True))
+        return {name: values[name] for name in self._results}
+
+    def _targets(
+        self, out: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        targets: dict[str, np.ndarray] = {}
+        for name, array in out.items():
+            expected = self._results.get(name)
+            if expected is None:
+                raise RunError(f"out= names '{name}'; the outputs are {_list(self.outputs)}")
+            _check_target(expected, array)
+            for other, taken in (*inputs.items(), *targets.items()):
+                if np.may_share_memory(array, taken):
+                    raise RunError(
+                        f"out= for '{name}' shares memory with '{other}'; give it an array of its own"
+                    )
+            targets[name] = array
+        return targets
+
+
+def _list(arguments: Sequence[Argument]) -> str:
+    return ", ".join(map(str, arguments)) or "none"
+
+
+def _checked(expected: Mapping[str, Argument], name: str, value: np.ndarray) -> np.ndarray:
+    wanted = expected.get(name)
+    if wanted is None:
+        raise RunError(f"the model has no input '{name}'; its inputs are {_list(list(expected.values()))}")
+    array = np.asarray(value, order="C")
+    if array.dtype != wanted.dtype or array.shape != wanted.shape:
+        raise RunError(
+            f"input '{name}': expected {wanted.dtype}{list(wanted.shape)}, found {array.dtype}{list(array.shape)}"
+        )
+    return array
+
+
+def _check_target(expected: Argument, array: np.ndarray) -> None:
+    name = expected.name
+    if not isinstance(array, np.ndarray):
+        raise RunError(f"out= for '{name}': expected a NumPy array, found {type(array).__name__}")
+    if array.dtype != expected.dtype or array.shape != expected.shape:
+        raise RunError(
+            f"out= for '{name}': expected {expected.dtype}{list(expected.shape)}, "
+            f"found {array.dtype}{list(array.shape)}"
+        )
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        raise RunError(f"out= for '{name}' must be C-contiguous and writable")

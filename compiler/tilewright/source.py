@@ -1,0 +1,132 @@
+"""What can be compiled: a file, the bytes of one, or a graph; each with the digest that caches know it by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.errors import ImportModelError, UsageError
+from tilewright.graph.ir import Constant, Function, Module, Node, Placeholder, Value
+
+Model = str | Path | bytes | Module
+
+# The key of an entry that names a file of external data, as protobuf writes it, then the length of that name.
+_EXTERNAL = re.compile(rb"\n\x08location\x12([\x01-\x7f])")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model before it is read. digest: sha256 of its bytes, those of its external data included."""
+
+    digest: str
+    data: bytes | None = None
+    path: Path | None = None
+    module: Module | None = None
+
+    @staticmethod
+    def of(model: Model) -> Source:
+        """Raises UsageError for a path that is no file, ImportModelError for one that cannot be read."""
+        if isinstance(model, Module):
+            return Source(_module_digest(model), module=model)
+        if isinstance(model, bytes):
+            return Source(_digest(model, None), data=model)
+        path = Path(model)
+        if not path.is_file():
+            raise UsageError(
+                f"model '{model}' is not a file; zoo names are turned into files by the command line "
+                f"(`tilewright compile {path.name}`)"
+            )
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ImportModelError(f"model '{path}' cannot be read: {error.strerror}") from error
+        return Source(_digest(data, path.parent), data=data, path=path)
+
+    def read(self, dims: Mapping[str, int]) -> Module:
+        """The graph, which the caller may change. Raises ImportModelError."""
+        if self.module is not None:
+            return copy_module(self.module)
+        from tilewright.frontend.onnx_reader import read_bytes
+
+        assert self.data is not None
+        if self.path is None:
+            return read_bytes(self.data, None, dims)
+        try:
+            return read_bytes(self.data, self.path.parent, dims)
+        except ImportModelError as error:
+            raise ImportModelError(f"model '{self.path}': {error}") from error
+
+
+def _digest(data: bytes, folder: Path | None) -> str:
+    total = sha256(data)
+    for name in sorted(_external_files(data)) if folder is not None else ():
+        assert folder is not None
+        file = folder / name
+        if file.is_file():
+            total.update(name.encode())
+            with file.open("rb") as handle:
+                while block := handle.read(1 << 20):
+                    total.update(block)
+    return total.hexdigest()
+
+
+def _external_files(data: bytes) -> set[str]:
+    """Names of files that the model refers to, found without parsing it; a name too many does no harm."""
+    found = set()
+    for match in _EXTERNAL.finditer(data):
+        name = data[match.end() : match.end() + match.group(1)[0]]
+        try:
+            found.add(name.decode())
+        except UnicodeDecodeError:
+            continue  # not a name: other bytes that happen to look like an entry
+    return found
+
+
+def _module_digest(module: Module) -> str:
+    from tilewright.graph.text import print_module
+
+    return sha256(print_module(module).encode()).hexdigest()
+
+
+def copy_module(module: Module) -> Module:
+    """Functions, nodes and values anew; the arrays of constants, which nobody writes, are shared."""
+    functions = {name: copy_function(function, {}) for name, function in module.functions.items()}
+    return Module(functions, module.main)
+
+
+def copy_function(function: Function, known: dict[Value, Value]) -> Function:
+    """A copy with values of its own.
+
+    known: copies of values from outside, extended by those of the function.
+    """
+
+    def copied(value: Value) -> Value:
+        if value not in known:
+            assert isinstance(value, Constant), f"value '{value.name}' is used before it is produced"
+            known[value] = replace(value)
+        return known[value]
+
+    result = Function(function.name, output_names=list(function.output_names))
+    result._counter.update(function._counter)
+    for placeholder in function.inputs:
+        result.inputs.append(Placeholder(placeholder.name, placeholder.type))
+        known[placeholder] = result.inputs[-1]
+    for node in function.nodes:
+        inputs = [None if value is None else copied(value) for value in node.inputs]
+        bodies = tuple(copy_function(body, known) for body in node.bodies)
+        new = Node(node.op, node.name, inputs, _attributes(node), [], bodies, node.origin)
+        for value in node.outputs:
+            known[value] = Value(value.name, value.type, new, value.index)
+            new.outputs.append(known[value])
+        result.nodes.append(new)
+    result.outputs = [copied(value) for value in function.outputs]
+    return result
+
+
+def _attributes(node: Node) -> dict[str, object]:
+    return {key: v.copy() if isinstance(v, np.ndarray) else v for key, v in node.attrs.items()}

@@ -1,0 +1,60 @@
+"""The oracle: runs the graph itself with NumPy, operator by operator, in the types of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tilewright.config import CompileOptions
+from tilewright.errors import CodegenError, LoweringError
+from tilewright.graph.ir import Function, Node
+from tilewright.lower.target import Choice, Group
+from tilewright.machine import Machine
+from tilewright.ops.evaluate import evaluate_function
+from tilewright.program.ir import Program
+from tilewright.program.plan import Plan
+from tilewright.segment import Port, Segment
+
+
+class NumpyTarget:
+    """What the graph passes ask. There are no kernels, so nothing is scheduled or assembled."""
+
+    name = "numpy"
+
+    def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
+        self.machine = machine or Machine("numpy", "")
+        self.options = options
+
+    def should_lower(self, node: Node) -> bool:
+        return True
+
+    def schedule(self, group: Group) -> Choice:
+        raise LoweringError(f"group '{group.name}': target 'numpy' evaluates graphs and has no kernels")
+
+    def assemble(self, program: Program, plan: Plan) -> Segment:
+        raise CodegenError(f"program '{program.name}': target 'numpy' evaluates graphs and has no code")
+
+
+class GraphRun:
+    """A function in the place of a loaded segment. Evaluation keeps no state, so runs may be concurrent."""
+
+    def __init__(self, function: Function) -> None:
+        self._function = function
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Evaluates the function in its own types. Raises RunError for data that an operator refuses."""
+        names = [value.name for value in self._function.inputs]
+        results = evaluate_function(self._function, dict(zip(names, inputs, strict=True)))
+        for target, result in zip(outputs, results.values(), strict=True):
+            target[...] = result
+
+
+def graph_segment(function: Function) -> Segment:
+    """A segment without code that describes the function's inputs and outputs."""
+    inputs = [Port(value.name, value.dtype.name, value.shape, 0) for value in function.inputs]
+    outputs = [
+        Port(name, value.dtype.name, value.shape, 0)
+        for name, value in zip(function.output_names, function.outputs, strict=True)
+    ]
+    return Segment("numpy", b"", np.zeros(0, np.uint8), tuple(inputs), tuple(outputs), 0, 0)
