@@ -14,6 +14,7 @@ from onnx import GraphProto, ModelProto
 
 from tilewright.errors import ImportModelError, VerifyError
 from tilewright.frontend.importing import GraphReader
+from tilewright.frontend.names import check_text
 from tilewright.frontend.signature import check_output, input_type
 from tilewright.frontend.support import check_supported, opset_of
 from tilewright.graph.ir import Function, Module
@@ -48,8 +49,6 @@ def read_bytes(data: bytes, base_dir: Path | None = None, dims: Mapping[str, int
         raise ImportModelError("the file is truncated or not an ONNX model") from error
     try:
         return _read(model, base_dir, dims or {})
-    except UnicodeDecodeError as error:
-        raise ImportModelError("the file is damaged: a name in it is not text") from error
     except VerifyError as error:
         raise ImportModelError(str(error)) from error
     except MemoryError as error:
@@ -59,6 +58,7 @@ def read_bytes(data: bytes, base_dir: Path | None = None, dims: Mapping[str, int
 def _read(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> Module:
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ImportModelError("the file is not an ONNX model: it holds no graph")
+    check_text(model)
     graph = model.graph
     opset = opset_of(model)
     check_supported(graph, opset)

@@ -24,7 +24,7 @@ def _build(
     opset: int = 17,
     output_kind: int = TensorProto.FLOAT,
 ) -> onnx.ModelProto:
-    """A model whose outputs are declared by element type alone. Not checked: the reader has its own guards."""
+    """A model whose outputs are declared by element type alone; unchecked: the reader has its own guards."""
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
         for name, array in inputs.items()

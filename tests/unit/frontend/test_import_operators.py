@@ -247,5 +247,5 @@ def test_batch_normalisation_is_inference(one, opset):
 
 def test_training_batch_normalisation_is_refused(one):
     named = {key: f32(1, 1) for key in "sbmv"}
-    with pytest.raises(ImportModelError, match="BatchNormalization.*training_mode.*node 'n'"):
+    with pytest.raises(ImportModelError, match=r"BatchNormalization.*training_mode.*node 'n'"):
         one("BatchNormalization", {"x": f32(1, 2, 3, 4).reshape(1, 2, 2)}, named, opset=15, training_mode=1)

@@ -172,5 +172,5 @@ def test_indices_of_max_pool_are_refused_with_the_reason(build, run):
 
     x = {"x": ramp(1, 1, 4)}
     node = helper.make_node("MaxPool", ["x"], ["y", "i"], name="p", kernel_shape=[2])
-    with pytest.raises(ImportModelError, match="MaxPool .*Indices.*node 'p'"):
+    with pytest.raises(ImportModelError, match=r"MaxPool .*Indices.*node 'p'"):
         run(build([node], x, ["y"]), x)
