@@ -8,6 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+
 from tilewright import dtypes
 from tilewright.storage import Storage
 
@@ -16,7 +17,7 @@ HALVES = (np.float16, ml_dtypes.bfloat16)
 
 @dataclass
 class Case:
-    """op with operands (None: omitted) and attributes; rtol, atol: allowed difference of two ways to compute it."""
+    """op with operands (None: omitted) and attributes; rtol, atol: allowed difference of two ways."""
 
     op: str
     operands: list[np.ndarray | None]
@@ -30,15 +31,15 @@ class Case:
 
 
 def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(dtype)
+    return np.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape), dtype)
 
 
 def positive(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return (np.abs(normal(*shape, seed=seed)) + np.float32(0.1)).astype(dtype)
+    return np.asarray(np.abs(normal(*shape, seed=seed)) + np.float32(0.1), dtype)
 
 
 def whole(*shape: int, seed: int = 0, dtype: Any = np.int64, low: int = -9, high: int = 9) -> np.ndarray:
-    return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
+    return np.asarray(np.random.default_rng([seed, *shape]).integers(low, high, shape), dtype)
 
 
 def flags(*shape: int, seed: int = 0) -> np.ndarray:
@@ -49,7 +50,22 @@ SPECIAL = np.array([-np.inf, -1000, -20, -2.5, -1.5, -0.5, -0.0, 0, 0.5, 1.5, 20
 
 
 def _elementwise() -> Iterator[Case]:
-    anywhere = "Relu LeakyRelu Elu Sigmoid Softplus HardSigmoid HardSwish Gelu Tanh Exp Erf Floor Ceil Round".split()
+    anywhere = [
+        "Relu",
+        "LeakyRelu",
+        "Elu",
+        "Sigmoid",
+        "Softplus",
+        "HardSigmoid",
+        "HardSwish",
+        "Gelu",
+        "Tanh",
+        "Exp",
+        "Erf",
+        "Floor",
+        "Ceil",
+        "Round",
+    ]
     for op in (*anywhere, "Abs", "Neg", "Sign", "Identity"):
         for dtype in (np.float32, np.float64, *HALVES):
             yield Case(op, [SPECIAL.astype(dtype)], **_loose(dtype))
@@ -134,12 +150,16 @@ def _convolution() -> Iterator[Case]:
         yield Case("Conv", [two, normal(4, 1, 3, 3), normal(4)], {**attrs, "group": 4}, **near)
         yield Case("Conv", [two, normal(8, 1, 3, 3)], {**attrs, "group": 4}, **near)
     yield Case("Conv", [two, normal(3, 4, 1, 1)], **near)
-    yield Case("Conv", [normal(1, 2, 9), normal(3, 2, 4), normal(3)], {"pads": (1, 2), "strides": (2,)}, **near)
+    yield Case(
+        "Conv", [normal(1, 2, 9), normal(3, 2, 4), normal(3)], {"pads": (1, 2), "strides": (2,)}, **near
+    )
     yield Case("Conv", [normal(1, 2, 4, 5, 3), normal(3, 2, 2, 2, 2)], {"pads": (1, 0, 1, 0, 1, 0)}, **near)
     for dtype in HALVES:
         halves = [normal(1, 2, 4, 4, dtype=dtype), normal(3, 2, 2, 2, dtype=dtype), normal(3, dtype=dtype)]
         yield Case("Conv", halves, {"pads": (1, 0, 0, 1)}, rtol=0.02, atol=0.02)
-    yield Case("Conv", [normal(1, 2, 5, 5, dtype=np.float64), normal(1, 2, 3, 3, dtype=np.float64)], rtol=1e-12)
+    yield Case(
+        "Conv", [normal(1, 2, 5, 5, dtype=np.float64), normal(1, 2, 3, 3, dtype=np.float64)], rtol=1e-12
+    )
 
 
 def _transposed() -> Iterator[Case]:
@@ -166,7 +186,9 @@ def _transposed() -> Iterator[Case]:
     yield Case("ConvTranspose", [pixel, normal(6, 5, 4, 4)], one, **near)
     yield Case("ConvTranspose", [pixel, normal(6, 2, 4, 4), normal(4)], {"group": 2}, **near)
     yield Case("ConvTranspose", [normal(1, 2, 7), normal(2, 3, 5)], {"strides": (2,), "pads": (2, 2)}, **near)
-    yield Case("ConvTranspose", [normal(1, 2, 2, 3, 2), normal(2, 1, 3, 2, 2)], {"strides": (2, 1, 2)}, **near)
+    yield Case(
+        "ConvTranspose", [normal(1, 2, 2, 3, 2), normal(2, 1, 3, 2, 2)], {"strides": (2, 1, 2)}, **near
+    )
 
 
 def _pools() -> Iterator[Case]:
@@ -176,14 +198,22 @@ def _pools() -> Iterator[Case]:
         {"kernel_shape": (3, 3), "strides": (2, 2), "ceil_mode": 1},
         {"kernel_shape": (3, 2), "strides": (2, 2), "ceil_mode": 1, "pads": (0, 1, 2, 1)},
         {"kernel_shape": (2, 2), "dilations": (2, 3), "pads": (1, 2, 1, 1)},
-        {"kernel_shape": (3, 2), "dilations": (2, 2), "strides": (3, 2), "pads": (2, 1, 2, 1), "ceil_mode": 1},
+        {
+            "kernel_shape": (3, 2),
+            "dilations": (2, 2),
+            "strides": (3, 2),
+            "pads": (2, 1, 2, 1),
+            "ceil_mode": 1,
+        },
     ):
         yield Case("MaxPool", [normal(2, 3, 7, 8)], attrs)
         for include in (0, 1):
             yield Case("AveragePool", [normal(2, 3, 7, 8)], {**attrs, "count_include_pad": include})
     yield Case("MaxPool", [whole(1, 2, 5, dtype=np.int8)], {"kernel_shape": (3,), "pads": (1, 1)})
     yield Case("MaxPool", [whole(1, 2, 5, dtype=np.uint8, low=0)], {"kernel_shape": (3,), "pads": (1, 1)})
-    yield Case("AveragePool", [normal(1, 2, 3, 4, 5)], {"kernel_shape": (2, 2, 2), "pads": (1, 0, 0, 1, 0, 0)})
+    yield Case(
+        "AveragePool", [normal(1, 2, 3, 4, 5)], {"kernel_shape": (2, 2, 2), "pads": (1, 0, 0, 1, 0, 0)}
+    )
     for op in ("GlobalAveragePool", "GlobalMaxPool"):
         yield Case(op, [normal(2, 3, 4, 5)])
         yield Case(op, [normal(2, 3, 4)])
@@ -224,7 +254,9 @@ def _products() -> Iterator[Case]:
     for left, right in pairs:
         yield Case("MatMul", [normal(*left), normal(*right, seed=1)])
         yield Case("MatMul", [whole(*left), whole(*right, seed=1)])
-    yield Case("MatMul", [normal(2, 3, dtype=np.float16), normal(3, 2, dtype=np.float16)], rtol=2e-3, atol=1e-3)
+    yield Case(
+        "MatMul", [normal(2, 3, dtype=np.float16), normal(3, 2, dtype=np.float16)], rtol=2e-3, atol=1e-3
+    )
     for shape in ((), (1,), (4,), (2, 1), (1, 4), (2, 4)):
         for flips in ((0, 0), (0, 1), (1, 0), (1, 1)):
             a = normal(3, 2) if flips[0] else normal(2, 3)
@@ -299,7 +331,12 @@ def _indexing() -> Iterator[Case]:
 
 
 def _rest() -> Iterator[Case]:
-    statistics: list[np.ndarray | None] = [normal(3, seed=1), normal(3, seed=2), normal(3, seed=3), positive(3)]
+    statistics: list[np.ndarray | None] = [
+        normal(3, seed=1),
+        normal(3, seed=2),
+        normal(3, seed=3),
+        positive(3),
+    ]
     for shape in ((2, 3, 4, 5), (2, 3), (1, 3, 7)):
         yield Case("BatchNormalization", [normal(*shape), *statistics])
     yield Case("BatchNormalization", [normal(2, 3, 4, 4), *statistics], {"epsilon": 0.01})
@@ -316,7 +353,14 @@ def _rest() -> Iterator[Case]:
         lens = np.array([2, 4], np.int32)
         p = normal(count, 3 * hidden, seed=6)
         attrs = {"hidden_size": hidden, "direction": direction}
-        for rest in ([], [b], [b, lens], [b, None, *state], [b, lens, *state, p], [None, None, None, None, p]):
+        for rest in (
+            [],
+            [b],
+            [b, lens],
+            [b, None, *state],
+            [b, lens, *state, p],
+            [None, None, None, None, p],
+        ):
             yield Case("LSTM", [x, w, r, *rest], attrs, rtol=1e-4, atol=1e-5)
 
 

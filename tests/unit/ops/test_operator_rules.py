@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-import tilewright.ops.all  # noqa: F401
 from operator_cases import Case, all_cases
+
+import tilewright.ops.all  # noqa: F401
 from tilewright.dtypes import DType
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Function
@@ -103,7 +104,10 @@ def test_float64_operands_give_float64_results(case: Case) -> None:
 
 def test_halo_replaces_guards_of_a_convolution() -> None:
     conv = REGISTRY["Conv"]
-    x, w = placeholder((1, 1, 3, 3), DType.of(np.float32), "x"), placeholder((1, 1, 3, 3), DType.of("f4"), "w")
+    x, w = (
+        placeholder((1, 1, 3, 3), DType.of(np.float32), "x"),
+        placeholder((1, 1, 3, 3), DType.of("f4"), "w"),
+    )
     attrs = {"pads": (1, 1, 1, 1)}
     types = [TensorType(t.dtype, t.shape) for t in (x, w)]
     plain = conv.compute([x, w], attrs, conv.infer(types, attrs))[0]  # type: ignore[misc]
@@ -116,7 +120,12 @@ def test_halo_replaces_guards_of_a_convolution() -> None:
     ("op", "shapes", "attrs", "message"),
     [
         ("Conv", [(1, 4, 5, 5), (2, 3, 3, 3)], {}, "Conv: weights have 3 input channels, input has 4"),
-        ("Conv", [(1, 3, 5, 5), (2, 3, 3, 3)], {"pads": (-1, 0, 0, 0)}, "Conv: attribute 'pads' must not be neg"),
+        (
+            "Conv",
+            [(1, 3, 5, 5), (2, 3, 3, 3)],
+            {"pads": (-1, 0, 0, 0)},
+            "Conv: attribute 'pads' must not be neg",
+        ),
         ("Conv", [(1, 3, 2, 2), (2, 3, 3, 3)], {}, "does not fit axis 2"),
         ("Conv", [(1, 3, 5, 5), (2, 3, 3, 3), (3,)], {}, "bias has shape"),
         ("Conv", [(1, 3, 5, 5)], {}, "operand 'w' is missing"),
