@@ -105,11 +105,15 @@ def _run_rounds(
     cap_s = plan.duration_s * max(1, len(contenders) - 1)
     start = clock.now_s()
     next_look = plan.minimum_rounds
+    settled_before = False
     while True:
         done = measurement.rounds
         if done >= next_look:
-            if _settled(measurement, plan):
+            settled = _settled(measurement, plan)
+            # Narrow twice in a row: stopping at the first narrow interval would pick the ones narrow by luck.
+            if settled and settled_before:
                 return
+            settled_before = settled
             # Looking is a bootstrap of its own: not after every round.
             next_look = done + max(5, done // 8)
         if done and clock.now_s() - start > cap_s:

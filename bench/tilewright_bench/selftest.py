@@ -26,7 +26,7 @@ PLANTED = 0.05
 RIGHT_SHARE = 0.9
 MODEL = "dqn"  # short calls: many blocks in little time
 ENGINE = "tilewright:cpu"
-DURATION_S = 4.0  # cap of one comparison
+DURATION_S = 6.0  # cap of one comparison
 
 Json = dict[str, Any]
 

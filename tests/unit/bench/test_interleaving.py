@@ -33,7 +33,7 @@ def test_a_round_has_one_block_of_each_and_every_second_order_is_reversed(virtua
 
         return run
 
-    plan = Plan(minimum_rounds=8, half_width=1.0, duration_s=100)
+    plan = Plan(minimum_rounds=3, half_width=1.0, duration_s=100)
     measurement = measure([contender(0), contender(1), contender(2)], plan, virtual_time.clock())
     timed = np.reshape(order[-3 * measurement.rounds :], (measurement.rounds, 3))
     assert measurement.rounds == 8
@@ -49,7 +49,7 @@ def test_each_block_waits_for_quiet_and_has_one_untimed_call(virtual_time: Virtu
         calls += 1
         virtual_time.now += 0.001
 
-    plan = Plan(minimum_rounds=10, half_width=1.0)
+    plan = Plan(minimum_rounds=5, half_width=1.0)  # settled at 5, confirmed at 10
     measurement = measure([run], plan, virtual_time.clock())
     samples = measurement.samples[0]
     assert samples.calls_per_block == 20  # of 1 ms in a block of 20 ms
