@@ -1,0 +1,146 @@
+"""Writing LLVM text: a module that collects functions and declarations, and a function with places to hoist code to.
+
+Every loop body starts with an open place, its head. Index arithmetic goes to the head of the innermost loop it depends on, so that
+the inner loops stay free of it without any help from the optimiser.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tilewright.errors import CodegenError
+from tilewright.machine import Machine
+from tilewright.targets.cpu.codegen_types import suffix
+
+Lines = list["str | Lines"]
+
+
+@dataclass
+class Module:
+    """An LLVM module in the making for one machine."""
+
+    machine: Machine
+    functions: list[str] = field(default_factory=list)
+    declarations: dict[str, str] = field(default_factory=dict)
+    helpers: dict[str, str] = field(default_factory=dict)
+
+    def intrinsic(self, name: str, result: str, arguments: Sequence[str]) -> str:
+        """`@name`, declared once. name is complete, with its type suffix."""
+        self.declarations.setdefault(name, f"declare {result} @{name}({', '.join(arguments)})")
+        return f"@{name}"
+
+    def helper(self, name: str, write: Callable[[], str]) -> str:
+        """`@name`, a function of our own that `write` renders when it is first asked for."""
+        if name not in self.helpers:
+            self.helpers[name] = ""  # a helper that asks for itself would otherwise never end
+            self.helpers[name] = write()
+        return f"@{name}"
+
+    def text(self) -> str:
+        parts = [
+            f'target triple = "{self.machine.triple}"',
+            *self.functions,
+            *self.helpers.values(),
+            *self.declarations.values(),
+            'attributes #0 = { nounwind "no-builtins" "frame-pointer"="none" }',
+            'attributes #1 = { nounwind alwaysinline "no-builtins" }',
+        ]
+        return "\n".join(parts) + "\n"
+
+
+@dataclass
+class Scope:
+    """A place for hoisted code, with what was computed there. depth: 0 for the function's entry."""
+
+    depth: int
+    head: Lines
+    known: dict[object, str] = field(default_factory=dict)
+
+
+class Function:
+    """The body of one function, written line by line. `block` is the label of the basic block being written."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.allocas: Lines = []
+        self.lines: Lines = [self.allocas]
+        self.block = "entry"
+        self.count = 0
+        head: Lines = []
+        self.lines.append(head)
+        self.scopes = [Scope(0, head)]
+
+    def fresh(self, stem: str = "v") -> str:
+        self.count += 1
+        return f"{stem}{self.count}"
+
+    def emit(self, line: str) -> None:
+        self.lines.append(f"  {line}")
+
+    def op(self, text: str) -> str:
+        """Writes `%new = text` and returns %new."""
+        name = f"%{self.fresh()}"
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def hoisted(self, depth: int, key: object, text: Callable[[], str]) -> str:
+        """The result of an instruction without side effects, written once at the head of the scope of that depth."""
+        scope = self.scopes[depth]
+        if key not in scope.known:
+            rendered = text()
+            name = f"%{self.fresh('h')}"
+            scope.head.append(f"  {name} = {rendered}")
+            scope.known[key] = name
+        return scope.known[key]
+
+    def call(self, name: str, result: str, arguments: Sequence[tuple[str, str]], flags: str = "") -> str:
+        """A call of an LLVM intrinsic; arguments are (type, operand)."""
+        target = self.module.intrinsic(name, result, [t for t, _ in arguments])
+        return self.op(f"call {flags}{result} {target}({', '.join(f'{t} {v}' for t, v in arguments)})")
+
+    def same_type(self, name: str, type_text: str, *operands: str, flags: str = "") -> str:
+        """A call of an intrinsic whose result and operands share one type, which is its suffix."""
+        return self.call(
+            f"llvm.{name}.{suffix(type_text)}", type_text, [(type_text, o) for o in operands], flags
+        )
+
+    def alloca(self, type_text: str, count: int = 1) -> str:
+        name = f"%{self.fresh('m')}"
+        self.allocas.append(f"  {name} = alloca {type_text}, i64 {count}, align 64")
+        return name
+
+    def label(self, name: str) -> None:
+        self.lines.append(f"{name}:")
+        self.block = name
+
+    def branch(self, target: str) -> None:
+        self.emit(f"br label %{target}")
+
+    def branch_if(self, condition: str, then: str, orelse: str) -> None:
+        self.emit(f"br i1 {condition}, label %{then}, label %{orelse}")
+
+    def push_scope(self) -> Scope:
+        head: Lines = []
+        self.lines.append(head)
+        scope = Scope(len(self.scopes), head)
+        self.scopes.append(scope)
+        return scope
+
+    def pop_scope(self) -> None:
+        self.scopes.pop()
+
+    def text(self, header: str, attributes: str = "#0") -> str:
+        if len(self.scopes) != 1:
+            raise CodegenError(f"{header}: {len(self.scopes) - 1} scopes were left open")
+        return "\n".join([f"define {header} {attributes} {{", "entry:", *_flat(self.lines), "}"])
+
+
+def _flat(lines: Lines) -> list[str]:
+    result: list[str] = []
+    for line in lines:
+        if isinstance(line, str):
+            result.append(line)
+        else:
+            result += _flat(line)
+    return result

@@ -1,0 +1,89 @@
+"""The host as a Machine, from feature flags alone: processor names are unreliable on virtual machines and for new models."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from functools import lru_cache
+from pathlib import Path
+
+import llvmlite.binding as llvm
+
+from tilewright.errors import UsageError
+from tilewright.machine import Machine
+
+# what code generation can make use of; anything else in a machine's list would only narrow where an artefact runs
+_X86_FEATURES = frozenset(
+    "sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2 lzcnt movbe "
+    "avx512f avx512cd avx512bw avx512dq avx512vl avx512vnni avx512bf16 avx512fp16 avx512vbmi avx512vbmi2 avx512bitalg "
+    "avx512vpopcntdq avx512ifma avxvnni amx-tile amx-int8 amx-bf16 amx-fp16".split()
+)
+_AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
+_DEFAULT_CACHES = (32 << 10, 1 << 20, 16 << 20)
+_CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
+_ARCH_REQ_XCOMP_PERM, _XFEATURE_TILEDATA, _SYS_ARCH_PRCTL = 0x1023, 18, 158
+
+
+@lru_cache(maxsize=1)
+def host() -> Machine:
+    """The machine this process runs on. Raises UsageError where code for it cannot be run."""
+    if platform.machine() not in ("x86_64", "AMD64") or platform.system() != "Linux":
+        raise UsageError(
+            f"the cpu target runs on x86-64 Linux, not on {platform.machine()} {platform.system()}; "
+            "name a machine to compile for with --machine, or use --target numpy"
+        )
+    features = frozenset(f for f, present in llvm.get_host_cpu_features().items() if present) & _X86_FEATURES
+    if not may_use_tiles(features):
+        features = frozenset(f for f in features if not f.startswith("amx"))
+    return from_features("host", features, caches=_caches())
+
+
+def from_features(
+    name: str, features: frozenset[str], caches: tuple[int, ...] = _DEFAULT_CACHES, triple: str = ""
+) -> Machine:
+    """A machine with these LLVM features: register width, count and units follow from them."""
+    bits = 128
+    if "avx2" in features and "fma" in features:
+        bits = 256
+    wide = all(feature in features for feature in _AVX512)
+    if wide and bits == 256:
+        bits = 512
+    units = {
+        "fma": int("fma" in features),
+        "vnni": int("avx512vnni" in features or "avxvnni" in features),
+        "amx_int8": int("amx-int8" in features),
+        "amx_bf16": int("amx-bf16" in features),
+    }
+    return Machine(
+        name=name,
+        triple=triple or "x86_64-unknown-linux-gnu",
+        features=tuple(sorted(features)),
+        vector_bits=bits,
+        registers=32 if wide else 16,
+        caches=caches,
+        units={unit: count for unit, count in units.items() if count},
+    )
+
+
+@lru_cache(maxsize=1)
+def _tile_permission() -> bool:
+    syscall = ctypes.CDLL(None, use_errno=True).syscall
+    return int(syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_TILEDATA)) == 0
+
+
+def may_use_tiles(features: frozenset[str]) -> bool:
+    """Whether the kernel lets this process use tile registers; it is asked only where the flag is there."""
+    return "amx-tile" in features and _tile_permission()
+
+
+def _caches() -> tuple[int, ...]:
+    """Bytes of L1d, L2 and L3 as one core sees them; defaults for levels that the system does not tell."""
+    sizes = dict(enumerate(_DEFAULT_CACHES, start=1))
+    for folder in sorted(_CACHE_FOLDER.glob("index*")):
+        try:
+            level, kind, size = ((folder / name).read_text().strip() for name in ("level", "type", "size"))
+        except OSError:  # containers may hide some files
+            continue
+        if kind != "Instruction" and size[-1:] in ("K", "M") and int(level) in sizes:
+            sizes[int(level)] = int(size[:-1]) << (10 if size[-1] == "K" else 20)
+    return tuple(sizes[level] for level in sorted(sizes))
