@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
 
-from tilewright.expr import Binary, Expr, Select, Var, binary, children, const, free_vars
+from tilewright.expr import Binary, Const, Expr, Select, Var, binary, children, const, free_vars
 from tilewright.loops.affine import Bounds, Linear, at_least_zero
 from tilewright.loops.ir import (
     For,
@@ -69,7 +69,8 @@ class Partition:
     def _cuts(self, loop: For, bounds: Bounds, budget: list[int]) -> list[int]:
         """Values of the loop variable at which some condition inside begins or ceases to be decided."""
         low, high = bounds.ranges[loop.var.name]
-        if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL) or not -inf < low < high < inf:
+        constant = isinstance(loop.start, Const) and isinstance(loop.extent, Const)
+        if loop.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL) or not constant:
             return []
         found: set[int] = set()
         for condition, inside in _conditions(loop.body, bounds):

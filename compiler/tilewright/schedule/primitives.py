@@ -267,9 +267,9 @@ class CacheWrite(Primitive):
         cached.outputs = tuple(Tensor(cached, i) for i in range(len(stage.dtypes)))
         bindings = {old: axis.var for old, axis in renamed.items()}
         cached.bodies = tuple(_rebind(body, bindings, renamed) for body in stage.bodies)
+        state.insert_before(self.stage, StageState(cached, new_leaves(cached), scope=self.scope))
         stage.bodies = tuple(cached.outputs[i][tuple(stage.axes)] for i in range(len(stage.dtypes)))
         target.leaves = new_leaves(stage)
-        state.insert_before(self.stage, StageState(cached, new_leaves(cached), scope=self.scope))
 
 
 @dataclass(frozen=True)
@@ -305,13 +305,13 @@ class CacheRead(Primitive):
         axes = tuple(renamed[a.name] for a in tensor.stage.axes)
         copy = Stage(self.name, axes, (tensor[axes],), (tensor.dtype,))
         copy.outputs = (Tensor(copy),)
+        first = next(name for name in state.stages if name in self.readers)
+        state.insert_before(first, StageState(copy, new_leaves(copy), scope=self.scope))
         for name in self.readers:
             stage = state.stage(name).stage
             stage.bodies = tuple(
                 redirect(body, lambda t: copy.outputs[0] if t is tensor else t) for body in stage.bodies
             )
-        first = next(name for name in state.stages if name in self.readers)
-        state.insert_before(first, StageState(copy, new_leaves(copy), scope=self.scope))
 
 
 @dataclass(frozen=True)

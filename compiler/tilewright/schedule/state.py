@@ -118,7 +118,9 @@ class State:
         return [s for s in self.stages.values() if any(id(t) in tensors for t in s.stage.inputs)]
 
     def insert_before(self, anchor: str, new: StageState) -> None:
-        """Add a stage in front of another in the order of stages."""
+        """Add a stage in front of another in the order of stages. Its name must be new."""
+        if new.name in self.stages:
+            raise ScheduleError(f"there is a stage '{new.name}' already")
         items = list(self.stages.items())
         index = [name for name, _ in items].index(anchor)
         self.stages = dict([*items[:index], (new.name, new), *items[index:]])
