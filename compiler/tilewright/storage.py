@@ -84,7 +84,7 @@ class Storage:
         """A plain array laid out in this storage (contiguous, zeros in halo and block tails)."""
         terms = self.terms(array.ndim)
         if not self.tag and not self.has_halo:
-            return np.ascontiguousarray(array)
+            return np.ascontiguousarray(array).reshape(array.shape)  # rank 0 would become rank 1
         blocks = _block_sizes(terms)
         pads = []
         for axis, extent in enumerate(array.shape):
@@ -104,6 +104,8 @@ class Storage:
 
     def unpack(self, array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
         """Inverse of `pack`: the plain array of the logical shape."""
+        if not self.tag and not self.has_halo:
+            return np.ascontiguousarray(array).reshape(tuple(shape))
         flat = np.arange(array.size).reshape(array.shape)
         where = self._positions(flat, shape)
         return np.ascontiguousarray(array.reshape(-1)[where])
@@ -145,3 +147,16 @@ def _block_sizes(terms: Sequence[tuple[int, int, int]]) -> dict[int, int]:
 
 
 PLAIN = Storage()
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Storages that a target's best template for a node reads and writes. Output halos are left to the pass.
+
+    inputs: one an operand, None where the operand's own storage is read as it is; halo: zeros that input 0 needs
+    around it for the node's padding to need no guards, (before, after) a logical axis, or ().
+    """
+
+    inputs: tuple[Storage | None, ...]
+    output: Storage
+    halo: tuple[tuple[int, int], ...] = ()

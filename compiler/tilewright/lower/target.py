@@ -12,6 +12,7 @@ from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Segment
 from tilewright.schedule.schedule import Schedule
+from tilewright.storage import Wish
 from tilewright.tensor.ir import Tensor
 from tilewright.types import TensorType
 
@@ -51,6 +52,10 @@ class Target(Protocol):
 
     def should_lower(self, node: Node) -> bool:
         """Whether a node that could be lowered to simpler operators shall be."""
+        ...
+
+    def wish(self, node: Node) -> Wish | None:
+        """The storages that the target's template for a node reads and writes; None: any will do."""
         ...
 
     def schedule(self, group: Group) -> Choice:

@@ -21,8 +21,8 @@ from typing import ClassVar
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.costs import Costs, Wish
-from tilewright.storage import PLAIN, Storage
+from tilewright.passes.costs import Costs
+from tilewright.storage import PLAIN, Storage, Wish
 
 FOLLOWERS = (Fusion.ELEMENTWISE, Fusion.BROADCAST)
 

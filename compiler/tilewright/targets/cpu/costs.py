@@ -8,8 +8,7 @@ from string import ascii_lowercase
 from tilewright.dtypes import F32
 from tilewright.graph.ir import Node
 from tilewright.machine import Machine
-from tilewright.passes.costs import Wish
-from tilewright.storage import PLAIN, Storage
+from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu.schedules.tiles import tile_for
 
 POOLS = ("MaxPool", "AveragePool")
