@@ -18,7 +18,7 @@ def measure_cold_start(request: dict[str, Any]) -> dict[str, float]:
     engine = engine_of(spec)
     settings = Settings.from_json(request["settings"])
     prepared = Prepared(Path(request["path"]))
-    engine.imports()
+    engine.imports(spec)
     _warm_page_cache(prepared.path)
     imports_mb = memory_mb("VmRSS")
     start = time.perf_counter()

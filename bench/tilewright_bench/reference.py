@@ -12,6 +12,4 @@ def float64_reference(model: Path, inputs: Arrays, dims: Mapping[str, int]) -> A
 
     Errors of the compiler's front end pass through (an operator that it does not know, for example).
     """
-    loaded = tw.load(model, dims=dict(dims) or None)
-    outputs: Arrays = tw.evaluate(loaded, dict(inputs), dtype="float64")
-    return outputs
+    return tw.evaluate(model, inputs, dtype="float64", dims=dims)

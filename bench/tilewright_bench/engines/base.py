@@ -117,7 +117,7 @@ class Engine(ABC):
         """Whether the engine can be used here, without loading a model."""
 
     @abstractmethod
-    def imports(self) -> None:
+    def imports(self, spec: EngineSpec) -> None:
         """Import everything that `load` and `run` need, so that neither pays for it."""
 
     def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:

@@ -61,7 +61,7 @@ class OpenVinoEngine(Engine):
 
         return Availability(True, version=str(openvino.__version__))
 
-    def imports(self) -> None:
+    def imports(self, spec: EngineSpec) -> None:
         import openvino  # noqa: F401
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:

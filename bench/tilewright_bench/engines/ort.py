@@ -71,7 +71,7 @@ class OrtEngine(Engine):
 
         return Availability(True, version=onnxruntime.__version__)
 
-    def imports(self) -> None:
+    def imports(self, spec: EngineSpec) -> None:
         import onnxruntime  # noqa: F401
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:

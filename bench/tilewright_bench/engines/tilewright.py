@@ -53,27 +53,20 @@ class TilewrightEngine(Engine):
     def availability(self) -> Availability:
         return Availability(True, version=_version())
 
-    def imports(self) -> None:
-        # The runtime finds its devices through this entry-point group when it loads an artefact.
-        for point in entry_points(group="tilewright.devices"):
-            if point.name == "cpu":
-                point.load()
+    def imports(self, spec: EngineSpec) -> None:
+        if spec.target == "numpy":
+            _ = tw.compile
+            return
         _ = tw.Executable
+        # The runtime finds its devices through this entry-point group when it loads an artefact.
+        for point in entry_points(group="tilewright.devices", name=spec.target.partition(":")[0]):
+            point.load()
 
     def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
-        level = one_of(
-            self.name, "opt", spec.options.get("opt", str(settings.opt_level)), ("0", "1", "2", "3")
-        )
+        if spec.target == "numpy":
+            return Prepared(model)  # the oracle evaluates the graph: there is no code to save
         start = time.perf_counter()
-        executable = tw.compile(
-            tw.load(model, dims=dict(settings.dims) or None),
-            target=spec.target,
-            precision=_precision(spec, settings),
-            threads=settings.threads,
-            opt_level=int(level),
-            without=_without(spec, settings),
-            cache_dir=settings.cache_dir,
-        )
+        executable = _compile(model, spec, settings)
         seconds = time.perf_counter() - start
         name = hashlib.sha256(f"{model}|{spec.text}|{settings}".encode()).hexdigest()[:16]
         path = folder / f"{name}.tw"
@@ -81,8 +74,27 @@ class TilewrightEngine(Engine):
         return Prepared(path, compile_s=seconds)
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
-        executable = tw.Executable.load(prepared.path, threads=settings.threads)
+        if spec.target == "numpy":
+            executable = _compile(prepared.path, spec, settings)
+        else:
+            executable = tw.Executable.load(prepared.path, threads=settings.threads)
         return TilewrightSession(executable, _precision(spec, settings))
+
+
+def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable:
+    level = one_of(
+        "tilewright", "opt", spec.options.get("opt", str(settings.opt_level)), ("0", "1", "2", "3")
+    )
+    return tw.compile(
+        model,
+        target=spec.target,
+        precision=_precision(spec, settings),
+        threads=settings.threads,
+        opt_level=int(level),
+        without=_without(spec, settings),
+        cache_dir=settings.cache_dir,
+        dims=settings.dims,
+    )
 
 
 def _precision(spec: EngineSpec, settings: Settings) -> str:

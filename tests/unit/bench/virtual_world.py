@@ -73,7 +73,7 @@ class FakeEngine(Engine):
         reason = "" if self.available else "install it with: pip install fake"
         return Availability(self.available, version="1.0", reason=reason)
 
-    def imports(self) -> None:
+    def imports(self, spec: EngineSpec) -> None:
         return None
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
