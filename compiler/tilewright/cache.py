@@ -123,7 +123,7 @@ def _unwritable(folder: Path, error: OSError) -> CacheError:
 
 
 def make_key(digest: str, facts: Mapping[str, Any]) -> str:
-    """The name of an entry: the model's digest, facts as JSON values, and the versions of what makes artefacts."""
+    """The name of an entry, from the model's digest, facts (JSON values) and the versions of what makes artefacts."""
     described = {"model": digest, "facts": dict(facts), "makers": _makers()}
     return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 
@@ -142,7 +142,7 @@ def _version(package: str) -> str:
 
 @cache
 def source_stamp() -> str:
-    """A digest of the compiler's files by size and time, so that an edited compiler does not meet its own past."""
+    """A digest of the compiler's files by size and time: an edited compiler must not meet its own past."""
     root = Path(tilewright.__file__).parent
     stats = sorted((str(p.relative_to(root)), p.stat()) for p in root.rglob("*.py"))
     text = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)

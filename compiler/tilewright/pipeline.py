@@ -1,4 +1,4 @@
-"""What happens to a network between its file and its code, in order: the table of contents of the compiler."""
+"""What happens to a network between file and code, in order: the table of contents of the compiler."""
 
 from __future__ import annotations
 

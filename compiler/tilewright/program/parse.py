@@ -30,7 +30,7 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(
     rf"(?P<json>\{{(?:{_STRING}: {_STRING}(?:, )?)*\}})"
     rf"|(?P<name>%(?:{_STRING}|[A-Za-z0-9_.$/:\-]+))|(?P<string>{_STRING})|(?P<shape>\[[0-9,]*\])"
-    r"|(?P<index>\[[^\]]+\])|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+]+)|(?P<mark>[{},])"
+    r"|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+]+)|(?P<mark>[{},\[\]])"
 )
 _SPACES = {
     "constant": Space.CONSTANT,
@@ -160,7 +160,10 @@ class _Parser:
         if mode not in list(Role):
             raise ParseError(f"unknown operand mode '@{mode}'; known: {', '.join('@' + r for r in Role)}")
         memory = self._known_memory()
-        index = self._take("index")[1:-1] if self._kind() == "index" else ""
+        index = ""
+        if self._accept("["):
+            index = self._name()
+            self._expect("]")
         return Operand(memory, Role(mode), index)
 
     def _known_memory(self) -> Memory:

@@ -12,7 +12,7 @@
       alloc %x
       call %conv1 @in %data, @in %conv1.weight, @out %x from "conv1" "relu1"
       loop %t 35 reverse {
-        copy @out %y[t], @in %h
+        copy @out %y[%t], @in %h
       }
       dealloc %x
     }
@@ -99,7 +99,7 @@ def _memory(memory: Memory) -> str:
 
 
 def _operand(operand: Operand) -> str:
-    index = f"[{operand.index}]" if operand.index else ""
+    index = f"[{_name(operand.index)}]" if operand.index else ""
     return f"@{operand.mode} {_name(operand.memory.name)}{index}"
 
 

@@ -63,7 +63,7 @@ def _check_declarations(program: Program) -> None:
     for _, memory in (*program.inputs, *program.outputs):
         if memory.space != Space.MUTABLE:
             raise VerifyError(
-                f"program '{program.name}': '{memory.name}' is an input or output, but in {memory.space} space"
+                f"program '{program.name}': '{memory.name}' is an input or output in space {memory.space}"
             )
 
 

@@ -165,7 +165,8 @@ def _read_header(mapped: np.ndarray, path: Path) -> dict[str, Any]:
         raise ArtefactError(f"{path} is not a Tilewright artefact")
     if version != FORMAT_VERSION:
         raise ArtefactError(
-            f"{path} has format version {version}, this Tilewright reads {FORMAT_VERSION}; compile the model again"
+            f"{path} has format version {version}, this Tilewright reads {FORMAT_VERSION}; "
+            "compile the model again"
         )
     text = mapped[_PREFIX.size : _PREFIX.size + length].tobytes()
     if sha256(text).digest() != digest:

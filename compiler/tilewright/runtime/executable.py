@@ -118,7 +118,8 @@ def _checked(expected: Mapping[str, Argument], name: str, value: np.ndarray) -> 
     array = np.asarray(value, order="C")
     if array.dtype != wanted.dtype or array.shape != wanted.shape:
         raise RunError(
-            f"input '{name}': expected {wanted.dtype}{list(wanted.shape)}, found {array.dtype}{list(array.shape)}"
+            f"input '{name}': expected {wanted.dtype}{list(wanted.shape)}, "
+            f"found {array.dtype}{list(array.shape)}"
         )
     return array
 

@@ -40,6 +40,7 @@ def _make(name: str) -> Device:
         made: Device = points[0].load()()
     except ImportError as error:
         raise ArtefactError(
-            f"the device for target '{name}' cannot be loaded: {error}; install the extra 'tilewright[{name}]'"
+            f"the device for target '{name}' cannot be loaded: {error}; "
+            f"install the extra 'tilewright[{name}]'"
         ) from error
     return made

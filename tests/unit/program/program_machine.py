@@ -1,0 +1,214 @@
+"""Small kernels, random programs over them, and a machine that runs programs in planned memory."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tilewright.dtypes import F32
+from tilewright.expr import Var, const, read
+from tilewright.loops.interpret import interpret
+from tilewright.loops.ir import Buffer, For, Kernel, Role, Store
+from tilewright.program.ir import (
+    Branch,
+    CallKernel,
+    Copy,
+    Loop,
+    Memory,
+    Operand,
+    Program,
+    Space,
+)
+from tilewright.program.plan import Plan
+
+WIDTH = 4
+TRIPS = 3
+I = Var("i")
+
+
+def _kernel(name, count, value, inplace):
+    params = tuple(Buffer(f"p{n}", F32, (WIDTH,)) for n in range(count + 1))
+    body = For(I, const(WIDTH), Store(params[-1], (I,), value(*params[:-1])))
+    return Kernel(name, params, (Role.IN,) * count + (Role.OUT,), body, inplace)
+
+
+KERNELS = {
+    "bump": _kernel("bump", 1, lambda a: read(a, [I]) + 1.0, ((1, 0),)),
+    "flip": _kernel("flip", 1, lambda a: read(a, [const(WIDTH - 1) - I]) * 2.0, ()),
+    "sum2": _kernel("sum2", 2, lambda a, b: read(a, [I]) + read(b, [I]), ((2, 0), (2, 1))),
+    "mixed": _kernel(
+        "mixed", 2, lambda a, b: read(a, [I]) - read(b, [const(WIDTH - 1) - I]) * 0.5, ((2, 0),)
+    ),
+}
+ARITY = {"bump": 1, "flip": 1, "sum2": 2, "mixed": 2}
+
+
+def row(name, space=Space.ACTIVATION):
+    return Memory(name, F32, (WIDTH,), space)
+
+
+def rows(name, space=Space.ACTIVATION):
+    return Memory(name, F32, (TRIPS, WIDTH), space)
+
+
+def source(memory, index=""):
+    return Operand(memory, Role.IN, index)
+
+
+def target(memory, index=""):
+    return Operand(memory, Role.OUT, index)
+
+
+def call(kernel, *memories):
+    """A call whose last operand is the result; operands are memories or (memory, index)."""
+    pairs = [m if isinstance(m, tuple) else (m, "") for m in memories]
+    *takes, gives = pairs
+    return CallKernel(kernel, (*(source(*p) for p in takes), target(*gives)))
+
+
+def program(body, inputs=(), outputs=(), constants=()):
+    return Program(
+        "test",
+        constants={m.name: (m, data) for m, data in constants},
+        inputs=[(m.name, m) for m in inputs],
+        outputs=[(m.name, m) for m in outputs],
+        body=tuple(body),
+        kernels=dict(KERNELS),
+        notes={
+            name: {"template": "by hand", "schedule": "split(i, 4)\n{}", "source": "default"}
+            for name in KERNELS
+        },
+    )
+
+
+@st.composite
+def programs(draw):
+    """Programs that read nothing undefined: calls, copies, loops with state and slices, branches."""
+    x, xs = row("x", Space.MUTABLE), rows("xs", Space.MUTABLE)
+    flag = Memory("flag", F32, (1,), Space.MUTABLE)
+    w = row("w", Space.CONSTANT)
+    y, ys = row("y", Space.MUTABLE), rows("ys", Space.MUTABLE)
+    maker = _Maker(draw, [row(f"a{n}") for n in range(6)], [rows(f"b{n}") for n in range(2)], flag)
+    defined = {x, w, xs}
+    body = maker.body(defined, draw(st.integers(1, 8)), depth=0, loops=())
+    body.append(Copy(target(y), source(maker.pick_row(defined))))
+    body.append(Copy(target(ys), source(maker.pick_rows(defined))))
+    constants = [(w, np.arange(WIDTH, dtype=np.float32))]
+    return program(body, (x, xs, flag), (y, ys), constants)
+
+
+class _Maker:
+    def __init__(self, draw, singles, stacks, flag):
+        self.draw, self.singles, self.stacks, self.flag = draw, singles, stacks, flag
+        self.count = 0
+
+    def pick_row(self, defined):
+        return self.draw(st.sampled_from(sorted((m for m in defined if m.shape == (WIDTH,)), key=str)))
+
+    def pick_rows(self, defined):
+        return self.draw(st.sampled_from(sorted((m for m in defined if m.shape != (WIDTH,)), key=str)))
+
+    def pick_source(self, defined, loops):
+        if loops and self.draw(st.booleans()):
+            return self.pick_rows(defined), self.draw(st.sampled_from(loops))
+        return self.pick_row(defined), ""
+
+    def body(self, defined, length, depth, loops):
+        """Instructions; `defined` grows by what is certainly written."""
+        kinds = ["call", "call", "copy", "stack"] + ["loop", "if"] * (depth < 2)
+        return [
+            self.instruction(defined, self.draw(st.sampled_from(kinds)), depth, loops) for _ in range(length)
+        ]
+
+    def instruction(self, defined, kind, depth, loops):
+        if kind == "stack":
+            made = self.draw(st.sampled_from(self.stacks))
+            found = Copy(target(made), source(self.pick_rows(defined)))
+            defined.add(made)
+            return found
+        if kind in ("call", "copy"):
+            return self.simple(defined, kind, loops)
+        length = self.draw(st.integers(1, 4))
+        if kind == "if":
+            then, orelse = set(defined), set(defined)
+            arms = self.body(then, length, depth + 1, loops), self.body(orelse, 1, depth + 1, loops)
+            defined |= then & orelse
+            return Branch(source(self.flag), tuple(arms[0]), tuple(arms[1]))
+        self.count += 1
+        var = f"t{self.count}"
+        inner = self.body(defined, length, depth + 1, (*loops, var))
+        return Loop(var, TRIPS, tuple(inner), self.draw(st.booleans()))
+
+    def simple(self, defined, kind, loops):
+        takes = [self.pick_source(defined, loops) for _ in range(2)]
+        stacks = [
+            m for m in self.stacks if m in defined
+        ]  # a slice is written only into what is whole already
+        if loops and stacks and self.draw(st.booleans()):
+            gives = (self.draw(st.sampled_from(stacks)), self.draw(st.sampled_from(loops)))
+        else:
+            gives = (self.draw(st.sampled_from(self.singles)), "")
+        defined.add(gives[0])
+        if kind == "copy":
+            return Copy(target(*gives), source(*takes[0]))
+        name = self.draw(st.sampled_from(sorted(KERNELS)))
+        takes = takes[: ARITY[name]]
+        # a kernel may only write over an operand where it says so
+        if any(taken == gives or taken[0] == gives[0] for taken in takes):
+            return Copy(target(*gives), source(*takes[0]))
+        return call(name, *takes, gives)
+
+
+class Machine:
+    """Runs a program. Without a plan each buffer has memory of its own; with one they live at their offsets."""
+
+    def __init__(self, program: Program, plan: Plan | None = None):
+        self.program, self.plan = program, plan
+        self.private: dict[str, np.ndarray] = {}
+        self.arena = np.full(plan.arena_bytes if plan else 0, 0xFF, np.uint8)
+        self.mutable = np.full(plan.mutable_bytes if plan else 0, 0xFF, np.uint8)
+
+    def memory(self, memory: Memory) -> np.ndarray:
+        if self.plan is None or memory.space == Space.CONSTANT:
+            fresh = np.full(memory.shape, np.nan, np.float32)
+            return self.private.setdefault(memory.name, fresh)
+        region = self.arena if memory.space == Space.ACTIVATION else self.mutable
+        start = self.plan.offsets[memory.name]
+        return region[start : start + memory.bytes].view(np.float32).reshape(memory.shape)
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        for memory, data in self.program.constants.values():
+            self.memory(memory)[...] = data
+        for name, memory in self.program.inputs:
+            self.memory(memory)[...] = inputs[name]
+        self.body(self.program.body, {})
+        return {name: self.memory(memory).copy() for name, memory in self.program.outputs}
+
+    def body(self, body, turns):
+        for instruction in body:
+            if isinstance(instruction, Loop):
+                order = range(instruction.trips)
+                for turn in reversed(order) if instruction.reverse else order:
+                    self.body(instruction.body, turns | {instruction.var: turn})
+            elif isinstance(instruction, Branch):
+                taken = (
+                    instruction.then if self.operand(instruction.condition, turns)[0] else instruction.orelse
+                )
+                self.body(taken, turns)
+            elif isinstance(instruction, Copy):
+                self.operand(instruction.target, turns)[...] = self.operand(instruction.source, turns)
+            elif isinstance(instruction, CallKernel):
+                arrays = [self.operand(arg, turns) for arg in instruction.args]
+                interpret(self.program.kernels[instruction.kernel], arrays)
+
+    def operand(self, operand, turns):
+        whole = self.memory(operand.memory)
+        return whole[turns[operand.index]] if operand.index else whole
+
+
+def sample_inputs(flag: float) -> dict[str, np.ndarray]:
+    return {
+        "x": np.arange(WIDTH, dtype=np.float32) + 10,
+        "xs": np.arange(TRIPS * WIDTH, dtype=np.float32).reshape(TRIPS, WIDTH) * 3,
+        "flag": np.array([flag], np.float32),
+    }

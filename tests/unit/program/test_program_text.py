@@ -1,0 +1,71 @@
+"""Programs print to a text that parses back to an equal program."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from program_machine import KERNELS, call, program, programs, row, rows, source, target
+
+from tilewright.errors import ParseError
+from tilewright.program.ir import CallKernel, Copy, Memory, Space
+from tilewright.program.parse import parse_program
+from tilewright.program.passes.lifetimes import Lifetimes
+from tilewright.program.text import digest, print_program
+from tilewright.storage import Storage
+
+
+def _again(made):
+    constants = {digest(data): data for _, data in made.constants.values()}
+    return parse_program(print_program(made), constants, made.kernels)
+
+
+@settings(max_examples=60, deadline=None)
+@given(programs())
+def test_texts_round_trip(made):
+    made = Lifetimes()(made)
+    again = _again(made)
+    assert (again.name, again.inputs, again.outputs, again.body) == (
+        made.name,
+        made.inputs,
+        made.outputs,
+        made.body,
+    )
+    assert again.kernels == made.kernels
+    assert again.notes == made.notes
+    assert print_program(again) == print_program(made)
+
+
+def test_odd_names_and_storages_survive():
+    odd = Memory('a "b" {c}, d', row("x").dtype, (1, 4), Space.ACTIVATION, (4,), Storage("", ((1, 2),)))
+    x = row("x", Space.MUTABLE)
+    made = program(
+        [Copy(target(odd), source(x)), CallKernel("bump", (source(x), target(odd)), ("n/1", 'q"'))], [x]
+    )
+    assert _again(made).body == made.body
+
+
+def test_the_text_shows_slices_and_constants():
+    w = row("w", Space.CONSTANT)
+    made = program([call("bump", (rows("b"), "t"), row("a"))], constants=[(w, np.zeros(4, np.float32))])
+    text = print_program(made)
+    assert "call %bump @in %b[%t], @out %a" in text
+    assert f"constant %w f32[4] sha256 {digest(np.zeros(4, np.float32))}" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("programme", "'program'"),
+        ('program "p" declare { } program { jump }', "unknown instruction"),
+        ('program "p" declare { } program { alloc %a }', "not declared"),
+        ('program "p" declare { activation %a q9[4] } program { }', "unknown element type"),
+        ('program "p" declare { activation %a f32[4] } program { copy @out %a @in %a }', "expected ','"),
+        ('program "p" declare { constant %a f32[4] sha256 00 } program { }', "was not given"),
+        ('program "p" declare { kernel %k } program { }', "was not given"),
+        ('program "p" declare { } program { } ?', "unexpected"),
+        ('program "p" declare { } program { } alloc', "end of the text"),
+        ('program "p" declare { thing %a } program { }', "starts with"),
+    ],
+)
+def test_bad_texts_are_refused(text, message):
+    with pytest.raises(ParseError, match=message):
+        parse_program(text, {}, {name: k for name, k in KERNELS.items() if name == "bump"})
