@@ -1,6 +1,5 @@
 """What `tilewright bench` does: compare or self-test, then write and show."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from tilewright_bench.options import engines_of
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result, write_text
 from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
+from tilewright_bench.verbosity import show_tracebacks
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Outputs:
 
     def prepare(self) -> None:
         """Refuse an unwritable destination before anything is measured. Raises UsageError."""
-        logging.basicConfig(level=logging.DEBUG if self.verbose else logging.CRITICAL)
+        show_tracebacks(self.verbose)
         for destination in (self.json_to, self.csv_to, self.md_to):
             check_writable(None if destination is None else str(destination))
 

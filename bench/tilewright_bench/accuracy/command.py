@@ -1,6 +1,5 @@
 """What `tilewright accuracy` does: run every model over the images, then write and show."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from tilewright_bench.models import ModelFile, find_model
 from tilewright_bench.options import engines_of
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result
+from tilewright_bench.verbosity import show_tracebacks
 from tilewright_datasets import zoo
 from tilewright_datasets.images import open_dataset
 from tilewright_datasets.preprocess import Preprocess
@@ -48,7 +48,7 @@ def run_accuracy(
 
     Raises UsageError or DataError for what cannot be run at all.
     """
-    logging.basicConfig(level=logging.DEBUG if verbose else logging.CRITICAL)
+    show_tracebacks(verbose)
     check_writable(json_to)
     if not models:
         raise UsageError("nothing to measure: give a MODEL")

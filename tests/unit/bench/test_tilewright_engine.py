@@ -1,0 +1,37 @@
+"""Tilewright's own engine with the NumPy target, which needs neither a compiler nor a device."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.errors import UsageError
+from tilewright_bench.children import cold_start
+from tilewright_bench.engines.base import Settings
+from tilewright_bench.engines.registry import engine_of, parse_engine
+from tilewright_bench.reference import float64_reference
+
+
+def test_runs_in_this_process_and_in_a_child(tiny_model: Path, tmp_path: Path) -> None:
+    spec, settings = parse_engine("tilewright:numpy"), Settings(threads=1, dims={"batch": 2})
+    engine = engine_of(spec)
+    prepared = engine.prepare(tiny_model, spec, settings, tmp_path)
+    session = engine.load(prepared, spec, settings)
+    assert [(one.name, one.shape) for one in session.inputs] == [("x", (2, 4))]
+    np.testing.assert_array_equal(session.run({"x": np.ones((2, 4), np.float32)})["z"], np.full((2, 3), 4))
+    assert cold_start(prepared, spec, settings).first_ms > 0
+
+
+def test_the_reference_is_float64(tiny_model: Path) -> None:
+    inputs = {"x": np.full((1, 4), 0.1, np.float32)}
+    output = float64_reference(tiny_model, inputs, {"batch": 1})["z"]
+    assert output.dtype == np.float64
+    np.testing.assert_allclose(output, np.full((1, 3), 4 * float(np.float32(0.1))), rtol=1e-15)
+
+
+@pytest.mark.parametrize("option", ["opt=9", "precision=fp7"])
+def test_unknown_values_are_refused(tiny_model: Path, tmp_path: Path, option: str) -> None:
+    spec = parse_engine(f"tilewright:numpy,{option}")
+    engine, settings = engine_of(spec), Settings(threads=1, dims={"batch": 1})
+    with pytest.raises(UsageError, match=f"{option} is not known; choose one of"):
+        engine.load(engine.prepare(tiny_model, spec, settings, tmp_path), spec, settings)
