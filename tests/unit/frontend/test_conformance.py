@@ -1,6 +1,7 @@
 """ONNX's own node tests for every operator that the front end reads."""
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -8,7 +9,9 @@ import pytest
 from onnx import numpy_helper
 
 from tilewright.errors import ImportModelError
-from tilewright.frontend.support import TABLE
+from tilewright.frontend.registry import TABLE
+
+Run = Callable[..., dict[str, np.ndarray]]
 
 SUPPORTED = {op for op, _ in TABLE}
 
@@ -27,11 +30,15 @@ EXPECTED = (
 
 
 @functools.cache
-def cases() -> list[tuple[str, onnx.ModelProto, list]]:
+def cases() -> list[tuple[str, onnx.ModelProto, list[Any]]]:
     from onnx.backend.test.case.node import collect_testcases
 
-    found = [(case.name, case.model, case.data_sets) for case in collect_testcases(None)]
-    return [c for c in found if all(node.op_type in SUPPORTED for node in c[1].graph.node)]
+    found = []
+    for case in collect_testcases(None):
+        assert case.model is not None
+        if all(node.op_type in SUPPORTED for node in case.model.graph.node):
+            found.append((case.name, case.model, list(case.data_sets or ())))
+    return found
 
 
 def _array(data: object) -> np.ndarray:
@@ -53,7 +60,7 @@ def _wide(array: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_node_cases(run):
+def test_node_cases(run: Run) -> None:
     passed, faults = 0, []
     for name, original, data_sets in cases():
         for given, wanted in data_sets:

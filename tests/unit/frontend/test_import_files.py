@@ -1,6 +1,9 @@
 """Model files: damaged ones, and data kept outside the model."""
 
 import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,8 +14,10 @@ from tilewright.errors import ImportModelError
 from tilewright.frontend.onnx_reader import read_bytes, read_model
 from tilewright.ops.evaluate import evaluate_function
 
+Build = Callable[..., onnx.ModelProto]
 
-def small(build) -> onnx.ModelProto:
+
+def small(build: Build) -> onnx.ModelProto:
     """A convolution, a reshape and a matrix product, with shape arithmetic."""
     nodes = [
         helper.make_node("Conv", ["x", "w", "b"], ["c"], name="conv", pads=[1, 1, 1, 1], strides=[2, 2]),
@@ -29,7 +34,9 @@ def small(build) -> onnx.ModelProto:
     return build(nodes, {"x": np.zeros((1, 1, 4, 4), np.float32)}, ["y"], constants)
 
 
-def external(folder, location="data/s.bin", offset="8", length="16") -> onnx.ModelProto:
+def external(
+    folder: Any, location: Any = "data/s.bin", offset: Any = "8", length: Any = "16"
+) -> onnx.ModelProto:
     """Reshape [4] to [-1, 2], the shape being stored in a file beside the model."""
     shape = TensorProto(name="s", data_type=TensorProto.INT64, dims=[2])
     shape.data_location = TensorProto.EXTERNAL
@@ -49,7 +56,7 @@ def external(folder, location="data/s.bin", offset="8", length="16") -> onnx.Mod
     return model
 
 
-def test_shape_in_external_data(tmp_path, monkeypatch):
+def test_shape_in_external_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     external(tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     function = read_model(tmp_path / "model" / "m.onnx").entry
@@ -57,7 +64,7 @@ def test_shape_in_external_data(tmp_path, monkeypatch):
     np.testing.assert_array_equal(y, [[0, 1], [2, 3]])
 
 
-def test_external_data_of_a_model_in_bytes(tmp_path):
+def test_external_data_of_a_model_in_bytes(tmp_path: Path) -> None:
     data = external(tmp_path / "model").SerializeToString()
     with pytest.raises(ImportModelError, match="pass base_dir"):
         read_bytes(data)
@@ -79,7 +86,7 @@ def test_external_data_of_a_model_in_bytes(tmp_path):
         ({"length": "8"}, r"initializer 's' of shape \[2\] needs 16 bytes"),
     ],
 )
-def test_external_data_is_contained_and_sized(tmp_path, change, message):
+def test_external_data_is_contained_and_sized(tmp_path: Path, change: Any, message: Any) -> None:
     folder = tmp_path / "model"
     external(folder, **change)
     (tmp_path / "secret.bin").write_bytes(b"\0" * 64)
@@ -92,21 +99,21 @@ def test_external_data_is_contained_and_sized(tmp_path, change, message):
     ("content", "message"),
     [(b"", "empty"), (b"not a model at all", "truncated or not an ONNX"), (b"\x08\x08", "no graph")],
 )
-def test_files_that_are_no_models(tmp_path, content, message):
+def test_files_that_are_no_models(tmp_path: Path, content: Any, message: Any) -> None:
     path = tmp_path / "bad.onnx"
     path.write_bytes(content)
     with pytest.raises(ImportModelError, match=rf"{path}.*{message}"):
         read_model(path)
 
 
-def test_missing_file_and_folder(tmp_path):
+def test_missing_file_and_folder(tmp_path: Path) -> None:
     with pytest.raises(ImportModelError, match=r"none\.onnx' cannot be read: No such file"):
         read_model(tmp_path / "none.onnx")
     with pytest.raises(ImportModelError, match="cannot be read"):
         read_model(tmp_path)
 
 
-def test_every_truncation_is_refused(build):
+def test_every_truncation_is_refused(build: Build) -> None:
     data = small(build).SerializeToString()
     assert read_bytes(data).entry.outputs[0].shape == (1, 3)
     for length in range(len(data)):
@@ -114,7 +121,7 @@ def test_every_truncation_is_refused(build):
             read_bytes(data[:length])
 
 
-def test_damaged_bytes_never_raise_anything_else(build):
+def test_damaged_bytes_never_raise_anything_else(build: Build) -> None:
     data = small(build).SerializeToString()
     rng = random.Random(7)
     refused = 0
@@ -129,7 +136,7 @@ def test_damaged_bytes_never_raise_anything_else(build):
     assert refused > 50
 
 
-def test_initializers_whose_size_does_not_fit_their_shape(build):
+def test_initializers_whose_size_does_not_fit_their_shape(build: Build) -> None:
     model = small(build)
     model.graph.initializer[0].dims[0] = 1 << 40
     with pytest.raises(ImportModelError, match=r"initializer 'w' of shape .* needs"):
@@ -142,7 +149,7 @@ def test_initializers_whose_size_does_not_fit_their_shape(build):
 @pytest.mark.parametrize(
     "dtype", ["float32", "float64", "float16", "int8", "uint16", "int64", "uint64", "bool"]
 )
-def test_values_may_stand_in_typed_fields(build, dtype):
+def test_values_may_stand_in_typed_fields(build: Build, dtype: Any) -> None:
     values = np.array([0, 1, 1, 0]).astype(dtype)
     model = build([helper.make_node("Identity", ["w"], ["y"])], {}, ["y"], {"w": values})
     kind = helper.np_dtype_to_tensor_dtype(values.dtype)

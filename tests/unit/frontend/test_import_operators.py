@@ -1,11 +1,19 @@
 """Operators whose meaning changed between opsets, or that are normalised to others."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, defs, helper
 
 from tilewright.errors import ImportModelError
-from tilewright.frontend.support import OLDEST_OPSET, TABLE
+from tilewright.frontend.registry import OLDEST_OPSET, TABLE
+
+Build = Callable[..., onnx.ModelProto]
+Run = Callable[..., dict[str, np.ndarray]]
+One = Callable[..., np.ndarray]
 
 INT64 = TensorProto.INT64
 
@@ -19,7 +27,7 @@ def i64(*values: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("op", sorted({op for op, _ in TABLE}))
-def test_every_version_of_a_supported_operator_is_known(op):
+def test_every_version_of_a_supported_operator_is_known(op: Any) -> None:
     newest = defs.onnx_opset_version()
     versions = range(OLDEST_OPSET, newest + 1)
     schemas = [defs.get_schema(op, v, "") for v in versions if defs.has(op, v, "")]
@@ -27,7 +35,7 @@ def test_every_version_of_a_supported_operator_is_known(op):
 
 
 @pytest.mark.parametrize(("op", "total"), [("Softmax", 2), ("LogSoftmax", None)])
-def test_softmax_before_opset_13_flattens(one, op, total):
+def test_softmax_before_opset_13_flattens(one: One, op: Any, total: Any) -> None:
     x = (np.arange(24) / 10).astype(np.float32).reshape(2, 3, 4)
     old, new = (one(op, {"x": x}, opset=opset, axis=1) for opset in (11, 13))
     old, new = (np.exp(old), np.exp(new)) if total is None else (old, new)
@@ -37,7 +45,7 @@ def test_softmax_before_opset_13_flattens(one, op, total):
     assert new.flat[0] == pytest.approx(0.21198, abs=1e-5)
 
 
-def test_softmax_default_axis_changed(one):
+def test_softmax_default_axis_changed(one: One) -> None:
     x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     assert one("Softmax", {"x": x}, opset=12).sum() == pytest.approx(1, rel=1e-6)
     assert one("Softmax", {"x": x}, opset=13).sum() == pytest.approx(2, rel=1e-6)
@@ -53,13 +61,13 @@ def test_softmax_default_axis_changed(one):
         (f32(5, 5, 5, 5).reshape(1, 4), [12.5, 17, 21.5, 26]),
     ],
 )
-def test_gemm_broadcasts_its_third_operand(one, c, row):
+def test_gemm_broadcasts_its_third_operand(one: One, c: Any, row: Any) -> None:
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(4, 3)
     y = one("Gemm", {"a": a}, {"b": b, "c": np.array(c)}, alpha=0.5, beta=2.0, transB=1)
     np.testing.assert_array_equal(y[0], row)
 
 
-def test_gemm_column_operand_and_beta_zero(one):
+def test_gemm_column_operand_and_beta_zero(one: One) -> None:
     a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(4, 3)
     y = one("Gemm", {"a": a}, {"b": b, "c": f32(1, 2).reshape(2, 1)}, alpha=0.5, beta=2.0, transB=1)
     np.testing.assert_array_equal(y[1], [11, 29, 47, 65])
@@ -78,14 +86,14 @@ def test_gemm_column_operand_and_beta_zero(one):
         ((5, 2, 1), []),
     ],
 )
-def test_slice_is_python_slicing(one, bounds, expected):
+def test_slice_is_python_slicing(one: One, bounds: Any, expected: Any) -> None:
     start, end, step = (i64(b) for b in bounds)
     x = np.arange(10, dtype=np.float32)
     y = one("Slice", {"x": x}, {"starts": start, "ends": end, "axes": i64(0), "steps": step})
     np.testing.assert_array_equal(y, np.array(expected, np.float32))
 
 
-def test_older_attribute_forms(one):
+def test_older_attribute_forms(one: One) -> None:
     x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     np.testing.assert_array_equal(
         one("Slice", {"x": x}, opset=9, starts=[1], ends=[-1], axes=[2]), x[:, :, 1:-1]
@@ -100,7 +108,7 @@ def test_older_attribute_forms(one):
     np.testing.assert_array_equal(one("ReduceSum", {"x": x}, opset=11, axes=[-1], keepdims=0), x.sum(-1))
 
 
-def test_newer_operand_forms(one):
+def test_newer_operand_forms(one: One) -> None:
     x = np.arange(6, dtype=np.float32).reshape(1, 2, 3)
     np.testing.assert_array_equal(
         one("Clip", {"x": x}, {"lo": None, "hi": np.float32(4).reshape(())}), np.minimum(x, 4)
@@ -112,7 +120,7 @@ def test_newer_operand_forms(one):
     )
 
 
-def test_clip_with_crossed_bounds(one):
+def test_clip_with_crossed_bounds(one: One) -> None:
     bounds = {"lo": np.array(2, np.float32), "hi": np.array(1, np.float32)}
     np.testing.assert_array_equal(one("Clip", {"x": f32(-2, 0, 6)}, bounds, opset=13), [1, 1, 1])
 
@@ -125,21 +133,21 @@ def test_clip_with_crossed_bounds(one):
         ((-2, 2), "reflect", (1, 2, 3, 4, 5, 6), (3, 4, 5, 6, 5, 4)),
     ],
 )
-def test_negative_pads_crop_first(one, pads, mode, x, expected):
+def test_negative_pads_crop_first(one: One, pads: Any, mode: Any, x: Any, expected: Any) -> None:
     np.testing.assert_array_equal(one("Pad", {"x": f32(*x)}, {"pads": i64(*pads)}, mode=mode), expected)
 
 
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceSum", "ReduceMax"])
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("given", [True, False])
-def test_no_axes_with_the_flag_reduce_nothing(one, op, keepdims, given):
+def test_no_axes_with_the_flag_reduce_nothing(one: One, op: Any, keepdims: Any, given: Any) -> None:
     x = f32(1, 2, 3, 4).reshape(2, 2)
     axes = {"axes": i64()} if given else None
     y = one(op, {"x": x}, axes, opset=18, noop_with_empty_axes=1, keepdims=keepdims)
     np.testing.assert_array_equal(y, x)
 
 
-def test_reshape_zero_copies_and_minus_one_fills(one):
+def test_reshape_zero_copies_and_minus_one_fills(one: One) -> None:
     x = np.zeros((2, 2, 3, 2), np.float32)
     assert one("Reshape", {"x": x}, {"s": i64(-1, 0, 0)}).shape == (4, 2, 3)
     empty = np.zeros((0, 8, 2), np.float32)
@@ -148,7 +156,7 @@ def test_reshape_zero_copies_and_minus_one_fills(one):
         one("Reshape", {"x": x}, {"s": i64(5, -1)})
 
 
-def test_expand_takes_one_as_keep(one):
+def test_expand_takes_one_as_keep(one: One) -> None:
     x = f32(1, 2, 3).reshape(3, 1)
     np.testing.assert_array_equal(one("Expand", {"x": x}, {"s": i64(2, 1, 4)}), np.broadcast_to(x, (2, 3, 4)))
 
@@ -160,23 +168,23 @@ def test_expand_takes_one_as_keep(one):
         ("DCR", [[0, 8, 16], [24, 32, 40], [48, 56, 64]]),
     ],
 )
-def test_depth_to_space_modes(one, mode, corner):
+def test_depth_to_space_modes(one: One, mode: Any, corner: Any) -> None:
     x = np.arange(72, dtype=np.float32).reshape(1, 18, 2, 2)
     np.testing.assert_array_equal(one("DepthToSpace", {"x": x}, blocksize=3, mode=mode)[0, 0, :3, :3], corner)
 
 
-def test_space_to_depth_order(one):
+def test_space_to_depth_order(one: One) -> None:
     x = np.arange(32, dtype=np.float32).reshape(1, 2, 4, 4)
     y = one("SpaceToDepth", {"x": x}, blocksize=2)
     np.testing.assert_array_equal(y[0, :, 0, 0], [0, 16, 1, 17, 4, 20, 5, 21])
 
 
-def test_gather_wraps_negative_indices_and_takes_scalars(one):
+def test_gather_wraps_negative_indices_and_takes_scalars(one: One) -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     np.testing.assert_array_equal(one("Gather", {"x": x}, {"i": np.array(-1)}, axis=1), [3, 7, 11])
 
 
-def test_variadic_operators_become_chains(build, run):
+def test_variadic_operators_become_chains(build: Build, run: Run) -> None:
     x = {"x": f32(-0.75)}
     nodes = [helper.make_node("Sum", ["x"] * 5, ["y"]), helper.make_node("Mean", ["x", "y", "x"], ["z"])]
     got = run(build(nodes, x, ["y", "z"]), x)
@@ -184,7 +192,7 @@ def test_variadic_operators_become_chains(build, run):
     assert got["z"] == pytest.approx(-1.75)
 
 
-def test_split_by_sizes_and_by_number(build, run):
+def test_split_by_sizes_and_by_number(build: Build, run: Run) -> None:
     x = {"x": np.arange(7, dtype=np.float32)}
     by_size = helper.make_node("Split", ["x", "s"], ["a", "b"], axis=0)
     got = run(build([by_size], x, ["a", "b"], {"s": i64(3, 4)}), x)
@@ -195,7 +203,7 @@ def test_split_by_sizes_and_by_number(build, run):
         run(build([helper.make_node("Split", ["x"], ["a", "b"])], x, ["a", "b"], opset=13), x)
 
 
-def test_dropout_is_its_input_with_a_mask_of_ones(build, run):
+def test_dropout_is_its_input_with_a_mask_of_ones(build: Build, run: Run) -> None:
     x = {"x": f32(1, -2)}
     node = helper.make_node("Dropout", ["x", "ratio"], ["y", "mask"])
     model = build([node], x, ["y", "mask"], {"ratio": np.array(0.75, np.float32)})
@@ -206,7 +214,7 @@ def test_dropout_is_its_input_with_a_mask_of_ones(build, run):
     assert got["mask"].dtype == np.bool_
 
 
-def test_training_dropout_only_with_ratio_zero(build, run):
+def test_training_dropout_only_with_ratio_zero(build: Build, run: Run) -> None:
     x = {"x": f32(1, -2)}
     node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y"])
     for ratio, works in ((0.0, True), (0.5, False)):
@@ -219,7 +227,7 @@ def test_training_dropout_only_with_ratio_zero(build, run):
                 run(model, x)
 
 
-def test_integer_division_truncates_and_modulus_has_two_signs(one):
+def test_integer_division_truncates_and_modulus_has_two_signs(one: One) -> None:
     a, b = i64(8, -8, 7, -7), i64(-3, 3, -2, 2)
     np.testing.assert_array_equal(one("Div", {"a": a, "b": b}, output_kind=INT64), [-2, -2, -3, -3])
     a, b = i64(-4, 7, 5, 4, -7, 8), i64(2, -3, 8, -2, 3, 5)
@@ -227,25 +235,25 @@ def test_integer_division_truncates_and_modulus_has_two_signs(one):
         np.testing.assert_array_equal(one("Mod", {"a": a, "b": b}, output_kind=INT64, fmod=fmod), expected)
 
 
-def test_pow_takes_an_exponent_of_another_type(one):
+def test_pow_takes_an_exponent_of_another_type(one: One) -> None:
     np.testing.assert_array_equal(one("Pow", {"x": f32(1, 2, 3)}, {"e": i64(2)}), [1, 4, 9])
 
 
-def test_prelu_broadcasts_its_slope(one):
+def test_prelu_broadcasts_its_slope(one: One) -> None:
     x = f32(-1, 2, -3, 4).reshape(1, 2, 2)
     y = one("PRelu", {"x": x}, {"slope": f32(0.5, 0.25).reshape(2, 1)})
     np.testing.assert_array_equal(y, f32(-0.5, 2, -0.75, 4).reshape(1, 2, 2))
 
 
 @pytest.mark.parametrize("opset", [9, 14, 15])
-def test_batch_normalisation_is_inference(one, opset):
+def test_batch_normalisation_is_inference(one: One, opset: Any) -> None:
     x = f32(1, 2, 3, 4).reshape(1, 2, 2)
     named = {"s": f32(2, 1), "b": f32(0, 1), "m": f32(1, 3), "v": f32(4, 1)}
     y = one("BatchNormalization", {"x": x}, named, opset=opset, epsilon=0.0)
     np.testing.assert_array_equal(y, f32(0, 1, 1, 2).reshape(1, 2, 2))
 
 
-def test_training_batch_normalisation_is_refused(one):
+def test_training_batch_normalisation_is_refused(one: One) -> None:
     named = {key: f32(1, 1) for key in "sbmv"}
     with pytest.raises(ImportModelError, match=r"BatchNormalization.*training_mode.*node 'n'"):
         one("BatchNormalization", {"x": f32(1, 2, 3, 4).reshape(1, 2, 2)}, named, opset=15, training_mode=1)
