@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from string import ascii_lowercase
 
 from tilewright.errors import ScheduleError
 from tilewright.expr import Expr, Read, Var, add, binary, const, logical_and, mul, read, substitute
@@ -12,7 +13,7 @@ from tilewright.loops.ir import Allocate, Buffer, For, If, Kernel, LoopKind, Rol
 from tilewright.loops.simplify import simplify
 from tilewright.schedule.regions import Loops, Region, infer_region, loop_nest, whole
 from tilewright.schedule.schedule import Schedule
-from tilewright.schedule.state import Leaf, StageState, State, is_reduction
+from tilewright.schedule.state import FuseRelation, Leaf, SplitRelation, StageState, State, is_reduction
 from tilewright.storage import Storage
 from tilewright.tensor.ir import Reduce, Tensor, identity_of, map_reads
 
@@ -136,14 +137,19 @@ class _Lowering:
         return varying | self._variables_up_to(parent, consumer, axis)
 
     def _local(self, stage: StageState, tensor: Tensor, region: Region) -> Place:
-        lanes = 0
-        shape = region.extents
-        if stage.scope == "register":
-            vector = [leaf.name for leaf in stage.leaves if leaf.loop == LoopKind.VECTORIZED]
-            lanes = self.nests[stage.name].extents[vector[0]] if vector else 1
-            shape = (*shape[:-1], -(-shape[-1] // lanes), lanes) if shape else (1, 1)
-        buffer = Buffer(tensor.name, tensor.dtype, shape, stage.scope)
-        return Place(buffer, Storage(), region.starts, lanes)
+        storage = self._register_storage(stage, len(region.extents)) if stage.scope == "register" else Storage()
+        buffer = Buffer(tensor.name, tensor.dtype, storage.physical_shape(region.extents), stage.scope)
+        return Place(buffer, storage, region.starts)
+
+    def _register_storage(self, stage: StageState, rank: int) -> Storage:
+        """Row-major, but the elements of one vector register stand together, innermost."""
+        vector = next((leaf.name for leaf in stage.leaves if leaf.loop == LoopKind.VECTORIZED), None)
+        letters = ascii_lowercase[:rank]
+        if vector is None or not rank:
+            return Storage()
+        letter = letters[[a.name for a in stage.stage.axes].index(_root_axis(stage, vector))]
+        lanes = self.nests[stage.name].extents[vector]
+        return Storage(f"{letters.replace(letter, letter.upper())}{lanes}{letter}")
 
     def _emit(self, stage: StageState) -> Stmt:
         """The loop nest of a stage, with the stages attached to it inside."""
@@ -219,6 +225,16 @@ class _Lowering:
         for leaf in reversed(inner):
             result = _loop(leaf, f"{leaf.name}.init", nest.extents[leaf.name], result)
         return result
+
+
+def _root_axis(stage: StageState, leaf: str) -> str:
+    """The axis of the expression that a loop comes from; of a fused loop, the inner one."""
+    for relation in reversed(stage.relations):
+        if isinstance(relation, SplitRelation) and leaf in (relation.outer, relation.inner):
+            leaf = relation.parent
+        elif isinstance(relation, FuseRelation) and leaf == relation.fused:
+            leaf = relation.inner
+    return leaf
 
 
 def _loop(leaf: Leaf, name: str, extent: int, body: Stmt) -> For:

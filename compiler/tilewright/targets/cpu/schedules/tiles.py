@@ -81,6 +81,6 @@ def _cost(
             count, size = count * turns, size * extent
         for panel_count, width in panels:
             work = size * width / 2
-            loads = (size + width) / 2
+            loads = (size + width) * 0.65  # two ports, shared with address work
             cost += count * panel_count * (max(work, loads, LATENCY / 2) + 0.5 + streamed * width)
     return cost
