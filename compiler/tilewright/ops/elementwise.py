@@ -80,8 +80,8 @@ def _sign(x: Expr, _: Attrs) -> Expr:
 
 
 def _sigmoid(x: Expr, _: Attrs) -> Expr:
-    decay = call("exp", _magnitude(x) * -1)  # at most 1, so nothing overflows
-    return select(x >= 0, _like(x, 1), decay) / (decay + 1)
+    """One exponential: where it overflows to infinity the quotient is 0, as it should be."""
+    return _like(x, 1) / (call("exp", x * -1) + 1)
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:

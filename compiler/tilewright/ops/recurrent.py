@@ -62,9 +62,10 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
     c = np.zeros((len(reverses), batch, hidden), work) if c0 is None else c0
     for d, reverse in enumerate(reverses):
         bias = 0 if b is None else b[d, : 4 * hidden] + b[d, 4 * hidden :]
+        entering = source @ w[d].T + bias
         peep_i, peep_o, peep_f = (0, 0, 0) if p is None else np.split(p[d], 3)
         for t in reversed(range(steps)) if reverse else range(steps):
-            gates = source[t] @ w[d].T + h[d] @ r[d].T + bias
+            gates = entering[t] + h[d] @ r[d].T
             i, o, f, g = np.split(gates, 4, axis=1)
             cell = sigmoid(f + peep_f * c[d]) * c[d] + sigmoid(i + peep_i * c[d]) * np.tanh(g)
             out = sigmoid(o + peep_o * cell) * np.tanh(cell)

@@ -93,10 +93,8 @@ def test_lowered_graph_equals_numpy_meaning(case: Case) -> None:
     same(case, found, operator.evaluate(case.operands, case.attrs))
 
 
-@pytest.mark.parametrize("case", CASES[::7], ids=str)
+@pytest.mark.parametrize("case", [c for c in CASES[::7] if c.op != "Cast"], ids=str)
 def test_float64_operands_give_float64_results(case: Case) -> None:
-    if case.op == "Cast":
-        pytest.skip("its result type is its attribute")
     wide = [a if a is None or a.dtype.kind in "iub" else a.astype(np.float64) for a in case.operands]
     for array in REGISTRY[case.op].evaluate(wide, case.attrs):
         assert array.dtype.kind in "iub" or array.dtype == np.float64
