@@ -12,7 +12,7 @@ from tilewright_bench.comparison import Request, compare, has_failed
 from tilewright_bench.engines.base import Settings
 from tilewright_bench.engines.registry import parse_engine
 from tilewright_bench.measure import Plan
-from tilewright_bench.models import find_model, suite_names
+from tilewright_bench.models import ModelFile, check_model, find_model, suite_names
 from tilewright_bench.options import engines_of
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result, write_text
@@ -52,7 +52,7 @@ def run_bench(
     if not names:
         raise UsageError("nothing to measure: give a MODEL, --suite NAME or --selftest")
     plan = Plan() if duration is None else Plan(duration_s=duration)
-    request = Request([find_model(name) for name in names], specs, settings, plan)
+    request = Request(_models(names, settings), specs, settings, plan)
     with Reporter(outputs.quiet) as reporter:
         result = compare(request, reporter)
     _write(result, outputs)
@@ -73,13 +73,20 @@ def run_selftest(
     if len(models) > 1 or len(engines) > 1:
         raise UsageError("--selftest takes at most one MODEL and one --engine")
     spec = parse_engine(engines[0] if engines else ENGINE)
-    model = find_model(models[0] if models else MODEL)
+    (model,) = _models(models or [MODEL], settings)
     counts = [threads] if threads else sorted({1, min(2, len(usable_cpus()))})
     plan = replace(Plan(), duration_s=duration or DURATION_S)
     with Reporter(outputs.quiet) as reporter:
         result = selftest(model, spec, settings, counts, runs, plan, reporter)
     write_result(result, outputs.json_to or "-")
     return bool(result["passed"])
+
+
+def _models(names: Sequence[str], settings: Settings) -> list[ModelFile]:
+    found = [find_model(name) for name in names]
+    for model in found:
+        check_model(model, settings.dims)
+    return found
 
 
 def _write(result: dict[str, Any], outputs: Outputs) -> None:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tilewright.errors import CacheError
 from tilewright_bench.affinity import pinned
 from tilewright_bench.children import cold_start
 from tilewright_bench.denormals import flushes_denormals
@@ -54,7 +55,8 @@ def compare(request: Request, reporter: Reporter) -> Json:
     """Measure every engine on every model, with equal threads, pinned; see DESIGN for the fields.
 
     A model or engine that fails leaves a row with `error`. Ctrl-C keeps what is complete and sets
-    `interrupted`. Raises UsageError when an engine is not available.
+    `interrupted`. Raises UsageError when an engine is not available, CacheError when the cache cannot be
+    written.
     """
     engines = {spec.text: engine_of(spec) for spec in request.engines}
     result: Json = {"environment": {}, "rows": [], "pairs": [], "not_compared": [], "interrupted": False}
@@ -134,6 +136,8 @@ def _start(
         prepared = engine.prepare(model.path, spec, settings, folder)
         cold = cold_start(prepared, spec, settings, request.plan.seed)
         session = engine.load(prepared, spec, settings)
+    except CacheError:
+        raise  # no row could be measured
     except Exception as error:  # whatever an engine raises belongs into its row
         entry.failed(error)
         return

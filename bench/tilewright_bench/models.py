@@ -1,10 +1,15 @@
 """From what the user wrote to a model file: a zoo name or a path."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tilewright.errors import UsageError
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from tilewright.errors import ImportModelError, UsageError
+from tilewright_bench.engines.base import bound_shape
 from tilewright_datasets import zoo
 
 
@@ -37,3 +42,23 @@ def find_model(name: str) -> ModelFile:
             f"no model '{name}': neither a file nor a zoo name; the zoo has {', '.join(zoo.model_names())}"
         )
     return ModelFile(name, found)
+
+
+def check_model(model: ModelFile, dims: Mapping[str, int]) -> None:
+    """Refuse, before an engine is started, a file that is no ONNX model or whose inputs have no fixed shape.
+
+    Raises ImportModelError for the file, UsageError for dimensions without a value.
+    """
+    try:
+        graph = onnx.load(model.path, load_external_data=False).graph
+    except (DecodeError, OSError) as error:
+        raise ImportModelError(
+            f"{model.path} is not an ONNX model, or only a part of one: {error}"
+        ) from error
+    if not graph.output:
+        raise ImportModelError(f"{model.path} is not an ONNX model: it has no outputs")
+    stored = {tensor.name for tensor in graph.initializer}
+    for value in graph.input:
+        if value.name not in stored:
+            shape = [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            bound_shape(shape, dims, f"{model.name}: input '{value.name}'")

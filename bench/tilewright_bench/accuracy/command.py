@@ -12,7 +12,7 @@ from tilewright_bench.affinity import pinned
 from tilewright_bench.engines.base import Settings
 from tilewright_bench.engines.registry import engine_of
 from tilewright_bench.environment import describe
-from tilewright_bench.models import ModelFile, find_model
+from tilewright_bench.models import ModelFile, check_model, find_model
 from tilewright_bench.options import engines_of
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result
@@ -68,6 +68,8 @@ def run_accuracy(
         )
         for model in map(find_model, models)
     ]
+    for one in tasks:
+        check_model(one.model, settings.dims)
     with Reporter(quiet) as reporter:
         result = measure_accuracy(tasks, images.ks, reporter)
     if json_to:

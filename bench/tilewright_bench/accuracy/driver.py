@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import DataError, UsageError
+from tilewright.errors import CacheError, DataError, UsageError
 from tilewright_bench.accuracy.labels import chosen_offset
 from tilewright_bench.accuracy.partial import Line, PartialResults, RunKey
 from tilewright_bench.accuracy.scores import Probabilities, best, class_scores, disagreement
@@ -115,6 +115,8 @@ def _load(spec: EngineSpec, task: Task, folder: Path, reporter: Reporter) -> Con
     try:
         prepared = engine.prepare(task.model.path, spec, task.settings, folder)
         contender.session = engine.load(prepared, spec, task.settings)
+    except CacheError:
+        raise  # no row could be measured
     except Exception as error:  # whatever an engine raises belongs to its row
         contender.failed(error)
         return contender

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tilewright.errors import UsageError
+from tilewright.errors import ImportModelError, UsageError
 from tilewright_bench.cli import register
 from tilewright_bench.options import integers, settings_of
 
@@ -55,7 +55,19 @@ def test_bad_usage_is_one_clear_error(app: typer.Typer, arguments: list[str], me
 
 @pytest.mark.usefixtures("fake_engines")
 def test_selftest_prints_raw_figures(app: typer.Typer, tiny_model: Path) -> None:
-    arguments = ["bench", str(tiny_model), "--selftest", "--engine", "fake", "--threads", "1", "--runs", "2"]
+    arguments = [
+        "bench",
+        str(tiny_model),
+        "--selftest",
+        "--engine",
+        "fake",
+        "--threads",
+        "1",
+        "--runs",
+        "2",
+        "--dim",
+        "batch=1",
+    ]
     done = CliRunner().invoke(app, [*arguments, "--duration", "0.2", "-q"])
     result = json.loads(done.stdout)
     assert [(one["kind"], one["threads"], len(one["runs"])) for one in result["results"]] == [
@@ -72,3 +84,30 @@ def test_settings_and_lists() -> None:
     assert settings.dims == {"batch": 2, "a=b": 3}
     assert settings.without == ("matrix", "fusion")
     assert integers("--topk", "1,5") == (1, 5)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"this is text", "not an ONNX model"), (b"", "it has no outputs")],
+)
+def test_a_file_that_is_no_model_is_refused(
+    app: typer.Typer, tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    done = CliRunner().invoke(app, ["bench", str(path), "--engine", "ort", "-q"])
+    assert isinstance(done.exception, ImportModelError)
+    assert message in str(done.exception)
+
+
+def test_a_truncated_model_is_refused(app: typer.Typer, tiny_model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "half.onnx"
+    path.write_bytes(tiny_model.read_bytes()[:-30])
+    done = CliRunner().invoke(app, ["bench", str(path), "--engine", "ort", "-q"])
+    assert isinstance(done.exception, ImportModelError)
+
+
+def test_a_dimension_without_a_value_is_refused(app: typer.Typer, tiny_model: Path) -> None:
+    done = CliRunner().invoke(app, ["bench", str(tiny_model), "--engine", "ort", "-q"])
+    assert isinstance(done.exception, UsageError)
+    assert "dimensions without a value: batch; give --dim batch=N" in str(done.exception)
