@@ -71,7 +71,7 @@ class Editor:
 
     def constant(self, data: np.ndarray, type: TensorType, name: str) -> Constant:
         """A new constant. data: plain, of the logical shape; rounded here to the element type."""
-        array = type.storage.pack(np.asarray(data).astype(type.dtype.numpy).reshape(type.shape))
+        array = type.storage.pack(np.asarray(data).astype(type.dtype.numpy, copy=False).reshape(type.shape))
         value = self.function.constant(array, name, type)
         self._created.add(value)
         return value
@@ -89,7 +89,7 @@ class Editor:
     def replace(self, old: Value, new: Value) -> None:
         """Let everything that reads `old` read `new`, and erase what becomes dead.
 
-        The types must be equal, storage included; a value made by this editor inherits the old name.
+        The types must be equal, storage included; what this editor made inherits the old names.
         """
         if old.type != new.type:
             raise VerifyError(f"value '{old.name}' of type {old.type} cannot become one of type {new.type}")
@@ -103,6 +103,7 @@ class Editor:
             self.function.outputs = [new if value is old else value for value in self.function.outputs]
         if new in self._created:
             new.name, old.name = old.name, new.name
+            take_name(new.producer, old.producer)
         self.changed = True
         self.erase_dead(old.producer)
 
@@ -176,6 +177,12 @@ class Editor:
 
     def _touch(self, node: Node) -> None:
         self._touched[node] = None
+
+
+def take_name(new: Node | None, old: Node | None) -> None:
+    """Let a node that replaces another bear its name."""
+    if new is not None and old is not None:
+        new.name, old.name = old.name, new.name
 
 
 def merged_origin(*nodes: Node) -> tuple[str, ...]:

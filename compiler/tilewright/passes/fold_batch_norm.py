@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from tilewright.graph.ir import Function, Node, Value
+from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.declaration import attributes
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.constants import float64_array
-from tilewright.passes.editor import Editor, apply_everywhere, merged_origin
+from tilewright.passes.editor import Editor, apply_everywhere, merged_origin, take_name
 from tilewright.storage import PLAIN
 from tilewright.types import TensorType
 
@@ -112,69 +112,62 @@ def _per_channel(constant: Value, x: Value) -> np.ndarray | None:
 
 
 def _fold_conv(editor: Editor, linear: Node, node: Node, affine: Affine) -> None:
-    _fold_convolution(editor, linear, node, affine, lambda w: _along(affine.scale, w.ndim, 0))
+    rank = linear.operand(1).type.rank
+    _rebuild(editor, linear, node, affine, _along(affine.scale, rank, 0))
 
 
 def _fold_conv_transpose(editor: Editor, linear: Node, node: Node, affine: Affine) -> None:
-    group = int(attributes(linear)["group"])
-
-    def factor(w: np.ndarray) -> np.ndarray:
-        rows = np.repeat(affine.scale.reshape(group, -1), w.shape[0] // group, axis=0)  # [I, O/group]
-        return rows.reshape(rows.shape + (1,) * (w.ndim - 2))
-
-    _fold_convolution(editor, linear, node, affine, factor)
-
-
-def _fold_convolution(
-    editor: Editor, linear: Node, node: Node, affine: Affine, factor: Callable[[np.ndarray], np.ndarray]
-) -> None:
-    weights, bias = linear.operand(1), linear.inputs[2] if len(linear.inputs) > 2 else None
-    w, b = float64_array(weights), float64_array(bias)
-    if w is None or (bias is not None and b is None):
-        return
-    shift = affine.shift if b is None else b * affine.scale + affine.shift
-    operands = (
-        linear.operand(0),
-        editor.constant(w * factor(w), weights.type, weights.name),
-        editor.constant(shift, TensorType(weights.dtype, shift.shape), _bias_name(linear, bias)),
-    )
-    result = editor.insert(node, linear.op, *operands, origin=merged_origin(linear, node), **linear.attrs)
-    editor.replace(node.output, result)
+    shape, group = linear.operand(1).shape, int(attributes(linear)["group"])
+    rows = np.repeat(affine.scale.reshape(group, -1), shape[0] // group, axis=0)  # [I, O/group]
+    _rebuild(editor, linear, node, affine, rows.reshape(rows.shape + (1,) * (len(shape) - 2)))
 
 
 def _fold_gemm(editor: Editor, linear: Node, node: Node, affine: Affine) -> None:
     attrs = attributes(linear)
-    weights, bias = linear.operand(1), linear.inputs[2] if len(linear.inputs) > 2 else None
-    w, c = float64_array(weights), float64_array(bias)
-    if w is None or (bias is not None and c is None):
-        return
-    shift = affine.shift if c is None else attrs["beta"] * c * affine.scale + affine.shift
-    if shift.ndim == 2 and shift.shape[0] == 1:
-        shift = shift.reshape(-1)
-    operands = (
-        linear.operand(0),
-        editor.constant(w * _along(affine.scale, 2, 0 if attrs["transB"] else 1), weights.type, weights.name),
-        editor.constant(shift, TensorType(weights.dtype, shift.shape), _bias_name(linear, bias)),
-    )
-    changed = {**linear.attrs, "beta": 1.0}
-    result = editor.insert(node, "Gemm", *operands, origin=merged_origin(linear, node), **changed)
-    editor.replace(node.output, result)
+    factor = _along(affine.scale, 2, 0 if attrs["transB"] else 1)
+    _rebuild(editor, linear, node, affine, factor, beta=attrs["beta"], changed={"beta": 1.0})
 
 
 def _fold_matmul(editor: Editor, linear: Node, node: Node, affine: Affine) -> None:
-    weights = linear.operand(1)
-    w = float64_array(weights)
-    if w is None or w.ndim != 2 or linear.operand(0).type.rank != 2:
+    if linear.operand(0).type.rank == 2 and linear.operand(1).type.rank == 2:
+        _rebuild(editor, linear, node, affine, affine.scale, op="Gemm")
+
+
+def _rebuild(
+    editor: Editor,
+    linear: Node,
+    node: Node,
+    affine: Affine,
+    factor: np.ndarray,
+    beta: float = 1.0,
+    op: str | None = None,
+    changed: Mapping[str, float] | None = None,
+) -> None:
+    """Put the linear operator with weights times `factor` and the bias that belongs to it in place of `node`."""
+    weights, bias = linear.operand(1), linear.inputs[2] if len(linear.inputs) > 2 else None
+    old_shift = float64_array(bias)
+    if not isinstance(weights, Constant) or (bias is not None and old_shift is None):
         return
+    shift = affine.shift if old_shift is None else beta * old_shift * affine.scale + affine.shift
+    if shift.ndim == 2 and shift.shape[0] == 1:
+        shift = shift.reshape(-1)
+    name = f"{linear.name}.bias" if bias is None else bias.name
     operands = (
         linear.operand(0),
-        editor.constant(w * affine.scale, weights.type, weights.name),
-        editor.constant(
-            affine.shift, TensorType(weights.dtype, affine.shift.shape), _bias_name(linear, None)
-        ),
+        editor.constant(_scaled(weights, factor), weights.type, weights.name),
+        editor.constant(shift, TensorType(weights.dtype, shift.shape), name),
     )
-    result = editor.insert(node, "Gemm", *operands, origin=merged_origin(linear, node))
+    attrs = {**linear.attrs, **(changed or {})}
+    result = editor.insert(node, op or linear.op, *operands, origin=merged_origin(linear, node), **attrs)
     editor.replace(node.output, result)
+    take_name(result.producer, linear)
+
+
+def _scaled(weights: Constant, factor: np.ndarray) -> np.ndarray:
+    """The product, in float64 piece by piece: whole weights in float64 would take time and memory."""
+    result = np.empty_like(weights.data)
+    np.multiply(weights.data, factor, out=result, dtype=np.float64, casting="unsafe")
+    return result
 
 
 def _along(vector: np.ndarray, rank: int, axis: int) -> np.ndarray:
@@ -182,11 +175,7 @@ def _along(vector: np.ndarray, rank: int, axis: int) -> np.ndarray:
     return vector.reshape([-1 if position == axis else 1 for position in range(rank)])
 
 
-def _bias_name(linear: Node, bias: Value | None) -> str:
-    return f"{linear.name}.bias" if bias is None else bias.name
-
-
-_FOLDS = {
+_FOLDS: dict[str, Callable[[Editor, Node, Node, Affine], None]] = {
     "Conv": _fold_conv,
     "ConvTranspose": _fold_conv_transpose,
     "Gemm": _fold_gemm,

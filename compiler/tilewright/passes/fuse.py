@@ -22,7 +22,7 @@ class Fuse(FunctionPass):
     """Gather nodes into Fused nodes, each of which becomes one kernel.
 
     1. COMPLEX or REDUCTION with the element-wise nodes that follow, whose results have its result's shape and
-       storage; their other operands may come from anywhere:
+       order in memory; their other operands may come from anywhere:
            Relu(Add(Conv(x), residual))                  ->  Fused {Conv, Add, Relu}
     2. all paths between a node and its post-dominator, or none:
            c = Conv(x); s = Sigmoid(c); y = Mul(c, s)    ->  Fused {Conv, Sigmoid, Mul}
@@ -158,8 +158,9 @@ class _Grouping:
 
     @staticmethod
     def _same_layout(anchor: Node, node: Node) -> bool:
+        """Halos may differ: the group's kernel writes the one of its tail, whose readers wanted it."""
         wanted, found = anchor.output.type, node.output.type
-        return wanted.shape == found.shape and wanted.storage == found.storage
+        return wanted.shape == found.shape and wanted.storage.tag == found.storage.tag
 
     def _repeats(self, node: Node, path: list[Node]) -> bool:
         """Whether fusing would compute elements of `node` more often than once."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.passes.base import FUSED
-from tilewright.passes.constants import is_single
+from tilewright.passes.constants import is_single, plain_array
 from tilewright.passes.editor import merged_origin
+from tilewright.storage import PLAIN
 
 _NAMED = 4  # operators that a group's name spells out
 
@@ -62,5 +63,6 @@ def _fused_node(function: Function, group: Sequence[Node]) -> Node:
 def _argument(body: Function, value: Value) -> Value:
     """What stands in the body for a value from outside: a literal constant, or an input."""
     if is_single(value):
-        return Constant(body.fresh(value.name), value.type, data=value.data)
+        plain = plain_array(value)
+        return Constant(body.fresh(value.name), value.type.with_storage(PLAIN), data=plain)
     return body.add_input(value.name, value.type)

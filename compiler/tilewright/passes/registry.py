@@ -20,6 +20,7 @@ from tilewright.passes.identity import Identity
 from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
+from tilewright.passes.slice_splits import SliceSplits
 
 PASSES: dict[str, type[Pass]] = {
     kind.name: kind
@@ -34,6 +35,7 @@ PASSES: dict[str, type[Pass]] = {
         SimplifyTranspose,
         SimplifyReshape,
         Lower,
+        SliceSplits,
         Fuse,
     )
 }
