@@ -35,7 +35,7 @@ def accuracy_sections(results: Results) -> Iterator[Section]:
 
 
 def _bars(rows: pd.DataFrame) -> list[dict[str, object]]:
-    drawn = []
+    drawn: list[dict[str, object]] = []
     for (run, model), engines in rows.groupby(["run", "model"], sort=False):
         points = [
             {"engine": row.engine, "value": row.top1, "low": row.top1_ci[0], "high": row.top1_ci[1]}

@@ -64,17 +64,18 @@ def _ratio(a: Json, b: Json) -> float:
 
 def _shares(source: Source) -> Iterator[str]:
     """The agreement of every pair against its list of flips, and shares against whole numbers of images."""
+    counts: dict[str, int] = {}
     for row in source.data["rows"]:
-        for name in ("top1", "top5"):
-            if row.get(name) is not None:
-                hits = round(row[name] * row["n"])
-                yield from _differs(
-                    f"{source.name}: {row['model']} on {row['engine']}: {name}", row[name], hits / row["n"]
-                )
+        if row.get("n"):
+            counts[row["model"]] = row["n"]
+            what = f"{source.name}: {row['model']} on {row['engine']}"
+            for name in ("top1", "top5"):
+                yield from _differs(f"{what}: {name}", row[name], round(row[name] * row["n"]) / row["n"])
     for pair in source.data.get("pairs") or []:
-        if pair.get("n"):
+        n = pair.get("n") or counts.get(pair["model"])
+        if n:
             what = f"{source.name}: {pair['model']}: {pair['a']} beside {pair['b']}: agree_top1"
-            yield from _differs(what, pair["agree_top1"], 1 - len(pair["flips"]) / pair["n"])
+            yield from _differs(what, pair["agree_top1"], 1 - len(pair["flips"]) / n)
 
 
 def _differs(what: str, stated: float, found: float) -> Iterator[str]:

@@ -47,3 +47,6 @@ def _remove_stale(folder: Path, files: Mapping[str, bytes]) -> None:
     for path in [*folder.glob("*.svg"), *(folder / "raw").rglob("*.json")]:
         if path.relative_to(folder).as_posix() not in files:
             path.unlink()
+    for path in sorted((folder / "raw").rglob("*"), reverse=True):  # what lies deeper comes first
+        if path.is_dir() and not any(path.iterdir()):
+            path.rmdir()

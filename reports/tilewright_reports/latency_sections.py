@@ -39,7 +39,7 @@ def latency_sections(results: Results) -> Iterator[Section]:
 
 def _bars(rows: pd.DataFrame) -> list[dict[str, object]]:
     """What the plot of these rows draws: per model (and run) its engines with median, p10, p90 in ms."""
-    drawn = []
+    drawn: list[dict[str, object]] = []
     for (run, model), engines in rows.groupby(["run", "model"], sort=False):
         points = [
             {"engine": row.engine, "value": row.median_ms, "low": row.p10_ms, "high": row.p90_ms}

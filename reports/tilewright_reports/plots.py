@@ -84,6 +84,7 @@ def _ratios(pairs: Sequence[Mapping[str, Any]]) -> Canvas:
     axes.errorbar(values, places, xerr=spread, fmt="o", color=COLOURS[0], capsize=3)
     axes.axvline(1, color="#888888", linewidth=0.8)
     axes.set_yticks(places, [pair["name"] for pair in pairs])
+    axes.margins(y=0.3)
     axes.invert_yaxis()
     axes.set_xlabel("time of b / time of a (above 1: a is faster)")
     axes.spines[["top", "right"]].set_visible(False)

@@ -3,6 +3,7 @@
 Every table carries the machine and the run (the file) of its rows: comparisons group by them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ LATENCY = (
     "model", "engine", "precision", "threads", "target", "median_ms", "p10_ms", "p90_ms", "compile_s",
     "load_s", "first_ms", "peak_rss_mb", "l2_rel_err", "max_abs_err", "capped",
 )  # fmt: skip
+ERRORS = ("l2_rel_err", "max_abs_err")
 PAIRS = (
     "model", "precision", "threads", "a", "b", "ratio", "ci_low", "ci_high", "verdict", "capped",
     "block_pairs",
@@ -89,7 +91,11 @@ def unreportable(row: Json, environment: Json, kind: str) -> str | None:
 
 def _latency_rows(source: Source, left_out: list[LeftOut]) -> Iterator[dict[str, Any]]:
     for row, origin in _reportable(source, "bench", left_out):
-        yield origin | _picked(row, LATENCY) | _picked(row["provenance"], PROVENANCE)
+        figures = _picked(row, LATENCY)
+        for name in ERRORS:
+            # Strict JSON has no infinity: null is an error that is not finite.
+            figures[name] = math.inf if name in row and row[name] is None else figures[name]
+        yield origin | figures | _picked(row["provenance"], PROVENANCE)
 
 
 def _accuracy_rows(source: Source, left_out: list[LeftOut]) -> Iterator[dict[str, Any]]:
