@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, F32, F64, DType
+from tilewright.dtypes import BOOL, F64, DType
 from tilewright.errors import VerifyError
 from tilewright.expr import (
     Expr,
@@ -23,7 +23,6 @@ from tilewright.expr import (
     select,
 )
 from tilewright.graph.ir import Node, Value
-from tilewright.ops.broadcast_index import broadcast_read
 from tilewright.ops.declaration import (
     NUMBERS,
     broadcast_shape,
@@ -33,6 +32,7 @@ from tilewright.ops.declaration import (
     wide,
 )
 from tilewright.ops.operator import Attr, Attrs, Builder, Fusion, Operand, Operator
+from tilewright.ops.reading import accumulator, broadcast_read
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import TensorType
 
@@ -70,7 +70,7 @@ def _binary(
 
     def body(tensors: Sequence[Tensor | None], given: Attrs, out: Sequence[TensorType]) -> tuple[Tensor, ...]:
         a, b = required(tensors, 0), required(tensors, 1)
-        work = F32 if a.dtype.is_float and a.dtype.bits == 16 else a.dtype
+        work = accumulator(a.dtype)
 
         def element(*i: Expr) -> Expr:
             left, right = cast(broadcast_read(a, i), work), cast(broadcast_read(b, i), work)

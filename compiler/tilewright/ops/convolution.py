@@ -8,11 +8,12 @@ from math import prod
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from tilewright.dtypes import F32, DType
+from tilewright.dtypes import DType
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, const, floordiv, logical_and, mul, read, select
 from tilewright.ops.declaration import FLOATS, operator, required, same_dtype, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
+from tilewright.ops.reading import accumulated
 from tilewright.ops.windows import Window, pad_for, tap_view, windows
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
@@ -96,16 +97,6 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
     if bias is not None:
         result = result + bias.reshape(-1, *(1 for _ in over))
     return (result,)
-
-
-def accumulated(e: Expr) -> Expr:
-    """A factor in the type in which sums of products are kept."""
-    return cast(e, accumulator(e.dtype))
-
-
-def accumulator(dtype: DType) -> DType:
-    """float32 for the half types, otherwise the type itself."""
-    return F32 if dtype.is_float and dtype.bits == 16 else dtype
 
 
 def _compute(

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, F32
+from tilewright.dtypes import BOOL
 from tilewright.expr import Expr, binary, call, cast, const, maximum, minimum, select
 from tilewright.ops.declaration import FLOATS, NUMBERS, SIGNED, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
+from tilewright.ops.reading import accumulator
 from tilewright.tensor.evaluate import erf
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import TensorType
@@ -44,7 +45,7 @@ def _unary(
 
     def body(tensors: Sequence[Tensor | None], attrs: Attrs, _: Sequence[TensorType]) -> tuple[Tensor, ...]:
         x = required(tensors, 0)
-        work = F32 if widen and x.dtype.is_float and x.dtype.bits == 16 else x.dtype
+        work = accumulator(x.dtype) if widen else x.dtype
         return (compute(x.shape, lambda *i: cast(symbolic(cast(x[i], work), attrs), x.dtype), name.lower()),)
 
     return operator(

@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.errors import VerifyError
-from tilewright.expr import Expr, add, cast, const, mul, read
-from tilewright.ops.broadcast_index import broadcast_read
-from tilewright.ops.convolution import accumulated
+from tilewright.expr import Expr, add, cast, mul, read
 from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, same_dtype, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
+from tilewright.ops.reading import accumulated, broadcast_matrix, broadcast_read
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
@@ -63,14 +62,6 @@ def _matmul_compute(
     if total.dtype == a.dtype:
         return (total,)
     return (compute(types[0].shape, lambda *i: cast(read(total, i), a.dtype), "matmul_out"),)
-
-
-def broadcast_matrix(t: Tensor, batch: Sequence[Expr], last: Sequence[Expr]) -> Expr:
-    """An element of a stack of matrices whose leading axes are broadcast to `batch`."""
-    leading = len(t.shape) - len(last)
-    own = batch[len(batch) - leading :] if leading else ()
-    fixed = [const(0) if n == 1 else i for n, i in zip(t.shape[:leading], own, strict=True)]
-    return read(t, [*fixed, *last])
 
 
 operator(

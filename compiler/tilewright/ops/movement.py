@@ -11,7 +11,6 @@ import numpy as np
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, binary, cast, const, floordiv, mod, mul, read, select, sub
 from tilewright.graph.ir import Node, Value
-from tilewright.ops.broadcast_index import broadcast_read
 from tilewright.ops.declaration import (
     broadcast_shape,
     operator,
@@ -20,6 +19,7 @@ from tilewright.ops.declaration import (
     same_dtype,
 )
 from tilewright.ops.operator import Attr, Attrs, Builder, Fusion, Operand
+from tilewright.ops.reading import broadcast_read
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import TensorType
 

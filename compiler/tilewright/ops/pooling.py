@@ -11,9 +11,9 @@ import numpy as np
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, cast, const, logical_and, mul, read, select
 from tilewright.graph.ir import Node, Value
-from tilewright.ops.convolution import accumulated
 from tilewright.ops.declaration import FLOATS, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Builder, Fusion, Operand, Operator
+from tilewright.ops.reading import accumulated
 from tilewright.ops.windows import Window, pad_for, tap_view, windows
 from tilewright.tensor.ir import Axis, Tensor, compute, max_over, reduce_axis, sum_over
 from tilewright.types import TensorType

@@ -11,9 +11,9 @@ import numpy as np
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, cast, const, read
 from tilewright.ops.broadcast import truncating_quotient
-from tilewright.ops.convolution import accumulated
 from tilewright.ops.declaration import NUMBERS, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
+from tilewright.ops.reading import accumulated
 from tilewright.tensor.ir import Axis, Tensor, compute, max_over, min_over, prod_over, reduce_axis, sum_over
 from tilewright.types import TensorType
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, call, cast, read, sub
-from tilewright.ops.convolution import accumulated
 from tilewright.ops.declaration import FLOATS, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
+from tilewright.ops.reading import accumulated
 from tilewright.tensor.ir import Tensor, compute, max_over, reduce_axis, sum_over
 from tilewright.types import TensorType
 

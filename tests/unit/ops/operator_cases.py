@@ -150,6 +150,8 @@ def _convolution() -> Iterator[Case]:
         yield Case("Conv", [two, normal(4, 1, 3, 3), normal(4)], {**attrs, "group": 4}, **near)
         yield Case("Conv", [two, normal(8, 1, 3, 3)], {**attrs, "group": 4}, **near)
     yield Case("Conv", [two, normal(3, 4, 1, 1)], **near)
+    yield Case("Conv", [normal(0, 4, 5, 5), normal(3, 4, 3, 3)], {"pads": (1, 1, 1, 1)}, **near)
+    yield Case("Conv", [normal(0, 2, 5, 5), normal(2, 1, 3, 3)], {"group": 2}, **near)
     yield Case(
         "Conv", [normal(1, 2, 9), normal(3, 2, 4), normal(3)], {"pads": (1, 2), "strides": (2,)}, **near
     )
@@ -214,6 +216,8 @@ def _pools() -> Iterator[Case]:
     yield Case(
         "AveragePool", [normal(1, 2, 3, 4, 5)], {"kernel_shape": (2, 2, 2), "pads": (1, 0, 0, 1, 0, 0)}
     )
+    yield Case("MaxPool", [normal(0, 2, 5)], {"kernel_shape": (2,)})
+    yield Case("AveragePool", [normal(0, 2, 5)], {"kernel_shape": (2,), "pads": (1, 0)})
     for op in ("GlobalAveragePool", "GlobalMaxPool"):
         yield Case(op, [normal(2, 3, 4, 5)])
         yield Case(op, [normal(2, 3, 4)])
