@@ -163,10 +163,11 @@ class _Grouping:
         return wanted.shape == found.shape and wanted.storage.tag == found.storage.tag
 
     def _repeats(self, node: Node, path: list[Node]) -> bool:
-        """Whether fusing would compute elements of `node` more often than once."""
-        if node.op in _DATA_MOVEMENT:
+        """Whether joining would compute arithmetic more often than once an element."""
+        joined = self.group_of[self.dominators.parents[node]]
+        if all(other.op in _DATA_MOVEMENT or self.group_of[other] is joined for other in (node, *path)):
             return False
-        members = {node, *path, *(other for joined in path for other in self.group_of[joined])}
+        members = {node, *(other for part in path for other in self.group_of[part])}
         return any(_repeats_operand(other, members) for other in members)
 
 
