@@ -19,7 +19,8 @@ ABLATIONS = ("fusion", "storage")
 class CompileOptions:
     """What `compile` may be told.
 
-    target: `cpu`, `opencl[:NAME]` or `numpy`; precision: a contract of docs/precision.md; threads: None for all usable CPUs;
+    target: `cpu`, `opencl[:NAME]` or `numpy`; precision: a contract of docs/precision.md; threads: None for
+    all usable CPUs;
     level: -O0 to -O3; without: optimisations left out, for ablations; dims: sizes of named dimensions.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -41,7 +42,7 @@ class DType:
         return self.kind in ("int", "uint")
 
     @property
-    def numpy(self) -> np.dtype:
+    def numpy(self) -> np.dtype[Any]:
         """The NumPy element type (bf16 through ml_dtypes)."""
         return _NUMPY[self.name]
 
@@ -61,11 +62,11 @@ U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64)
 BOOL = DType("bool", "bool", 8)
 
 DTYPES = {t.name: t for t in (F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
-_NUMPY = {
+_NUMPY: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
     "f16": np.dtype(np.float16),
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "bool": np.dtype(np.bool_),
 } | {f"{p}{b}": np.dtype(f"{'u' if p == 'u' else ''}int{b}") for p in "iu" for b in (8, 16, 32, 64)}
-_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
+_BY_NUMPY: dict[str, np.dtype[Any]] = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}

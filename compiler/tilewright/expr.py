@@ -1,8 +1,9 @@
 """Scalar expressions: the common language of tensor expressions and loop programs.
 
-Nodes are immutable and compare by value. The constructors below (`add`, `mul`, ...) fold constants and the usual
-identities on integers; floating-point arithmetic is only folded between constants of equal type, so that it never changes
-a value. Indices are i64.
+Nodes are immutable and compare by value. The constructors below (`add`, `mul`, ...) fold constants and the
+usual
+identities on integers; floating-point arithmetic is only folded between constants of equal type, so that it
+never changes a value. Indices are i64.
 """
 
 from __future__ import annotations
@@ -110,7 +111,8 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
-    """`a op b` on operands of one type; `div` is true division, `floordiv` and `mod` round towards minus infinity.
+    """`a op b` on operands of one type; `div` is true division, `floordiv` and `mod` round towards minus
+    infinity.
 
     `min` and `max` of floats hand NaN on.
     """
@@ -132,7 +134,9 @@ class Call(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Select(Expr):
-    """`condition ? a : b`. Only the chosen side is evaluated, so it may guard a read that would leave its source."""
+    """`condition ? a : b`. Only the chosen side is evaluated, so it may guard a read that would leave its
+    source.
+    """
 
     condition: Expr
     a: Expr
@@ -199,11 +203,10 @@ def binary(op: str, a: Expr, b: Expr) -> Expr:
     if a.dtype != b.dtype:
         raise TypeError(f"{op}: operands have types {a.dtype} and {b.dtype}")
     dtype = BOOL if op in COMPARISONS else a.dtype
-    exact = not a.dtype.is_float and isinstance(a, Const) and isinstance(b, Const) and op in _FOLD
-    if exact and not (op in ("floordiv", "mod") and b.value == 0):  # type: ignore[union-attr]
-        folded = const(_FOLD[op](a.value, b.value), dtype)  # type: ignore[union-attr]
-        if dtype in (BOOL, I64):  # narrower integers would have to wrap
-            return folded
+    if isinstance(a, Const) and isinstance(b, Const) and op in _FOLD and dtype in (BOOL, I64):
+        # narrower integers would have to wrap, floats to round
+        if not a.dtype.is_float and not (op in ("floordiv", "mod") and b.value == 0):
+            return const(_FOLD[op](a.value, b.value), dtype)
     if op == "and" and a.dtype == BOOL:
         if _is(a, 1):
             return b

@@ -1,6 +1,7 @@
 """A machine as a value: what templates and code generators may know about it. Nothing below asks the host.
 
-`targets/<name>/detect.py` makes one from the host or a device; `--machine PROFILE` reads one from a JSON file.
+`targets/<name>/detect.py` makes one from the host or a device; `--machine PROFILE` reads one from a JSON
+file.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from tilewright.errors import UsageError
 
 @dataclass(frozen=True)
 class Machine:
-    """name: of the profile, for people; triple: LLVM's; features: sorted LLVM feature names, or device extensions.
+    """name: of the profile, for people; triple: LLVM's; features: sorted LLVM feature names, or device
+    extensions.
 
-    vector_bits: width of a vector register; registers: how many of them; caches: bytes of L1d, L2, L3 for one core;
+    vector_bits: width of a vector register; registers: how many of them; caches: bytes of L1d, L2, L3 for
+    one core;
     units: what else computes, e.g. {"amx_bf16": 1}; limits: of a device, e.g. {"work_group": 4096}.
     """
 

@@ -1,4 +1,6 @@
-"""What a compiled network consists of: the hand-over from targets, which make it, to the runtime, which runs it."""
+"""What a compiled network consists of: the hand-over from targets, which make it, to the runtime, which
+runs it.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output: the model's name, element type as printed (`f32`), logical shape, byte offset in the mutable region."""
+    """An input or output: the model's name, element type as printed (`f32`), logical shape, byte offset in
+    the mutable region.
+    """
 
     name: str
     dtype: str
@@ -23,8 +27,10 @@ class Segment:
     """Code for one target with its memory plan.
 
     code: what the target's device loads (an image, or OpenCL source with its launches as JSON);
-    constants: one block, addressed by offsets that the code knows; mutable_bytes and arena_bytes: sizes of the other regions;
-    features: what the machine must have; info: kernels, schedules, memory figures: everything `inspect` shows (JSON values).
+    constants: one block, addressed by offsets that the code knows; mutable_bytes and arena_bytes: sizes of
+    the other regions;
+    features: what the machine must have; info: kernels, schedules, memory figures: everything `inspect`
+    shows (JSON values).
     """
 
     target: str

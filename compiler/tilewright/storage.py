@@ -1,9 +1,11 @@
 """How a logical tensor lies in memory: order of axes, blocks, halo.
 
-A storage is written as a tag with one letter an axis, outermost first. An axis that is blocked stands in upper
+A storage is written as a tag with one letter an axis, outermost first. An axis that is blocked stands in
+upper
 case, its block follows as a number and the lower-case letter: `acdb` is channel-last for a 4-D tensor,
 `Abcd16a` keeps 16 elements of axis 0 innermost, and the block's tail is filled with zeros. `acdb+1.1.1.1`
-adds a halo: zeros before and after each of the last two logical axes, in pairs (before, after) an axis, last axes last.
+adds a halo: zeros before and after each of the last two logical axes, in pairs (before, after) an axis,
+last axes last.
 """
 
 from __future__ import annotations
@@ -153,8 +155,8 @@ PLAIN = Storage()
 class Wish:
     """Storages that a target's best template for a node reads and writes. Output halos are left to the pass.
 
-    inputs: one an operand, None where the operand's own storage is read as it is; halo: zeros that input 0 needs
-    around it for the node's padding to need no guards, (before, after) a logical axis, or ().
+    inputs: one an operand, None where the operand's own storage is read as it is; halo: zeros that input 0
+    needs around it for the node's padding to need no guards, (before, after) a logical axis, or ().
     """
 
     inputs: tuple[Storage | None, ...]

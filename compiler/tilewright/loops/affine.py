@@ -1,6 +1,7 @@
 """Index arithmetic: linear forms, value ranges, and the simplifications they allow.
 
-A linear form is a sum of coefficient * atom plus a constant; an atom is a variable or an index expression that is not linear.
+A linear form is a sum of coefficient * atom plus a constant; an atom is a variable or an index expression
+that is not linear.
 """
 
 from __future__ import annotations
@@ -127,14 +128,16 @@ class Bounds:
         if e.op == "floordiv" and c == d and c > 0:
             return (a // c if a > -inf else a), (b // c if b < inf else b)
         if e.op == "mod" and c == d and c > 0:
-            return (a, b) if 0 <= a and b < c else (0, c - 1)
+            return (a, b) if a >= 0 and b < c else (0, c - 1)
         if e.op == "mul" and -inf < min(a, c) and max(b, d) < inf:
             products = [a * c, a * d, b * c, b * d]
             return min(products), max(products)
         return EVERYTHING
 
     def simplify(self, e: Expr) -> Expr:
-        """An equal expression, simpler under these ranges. Values other than i64 and bool are left as they are."""
+        """An equal expression, simpler under these ranges. Values other than i64 and bool are left as they
+        are.
+        """
         parts = children(e)
         if parts:
             new = tuple(self.simplify(part) for part in parts)
@@ -182,10 +185,11 @@ class Bounds:
         if op != "floordiv" or rest.constant or len(rest.terms) != 1:
             return None
         ((atom, coefficient),) = rest.terms.items()
-        inner = isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.b, Const)
-        if coefficient != 1 or not inner:
+        if coefficient != 1 or not isinstance(atom, Binary) or atom.op != "floordiv":
             return None
-        return self._divide("floordiv", linear(atom.a), int(atom.b.value) * divisor)  # type: ignore[union-attr]
+        if not isinstance(atom.b, Const):
+            return None
+        return self._divide("floordiv", linear(atom.a), int(atom.b.value) * divisor)
 
     def _compare(self, e: Binary) -> Expr:
         difference = linear(e.a).plus(linear(e.b), -1)

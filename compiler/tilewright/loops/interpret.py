@@ -60,11 +60,12 @@ def interpret(kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:
 
     A read or store outside of a buffer raises IndexError; more than LIMIT stores raise LoweringError.
     """
-    memory = {buffer: array for buffer, array in zip(kernel.params, arrays, strict=True)}
+    memory = dict(zip(kernel.params, arrays, strict=True))
     for buffer, array in memory.items():
         if array.shape != buffer.shape or array.dtype != buffer.dtype.numpy:
+            found = f"{array.dtype}{array.shape}"
             raise LoweringError(
-                f"{kernel.name}: '{buffer.name}' is {buffer.dtype}{buffer.shape}, found {array.dtype}{array.shape}"
+                f"{kernel.name}: '{buffer.name}' is {buffer.dtype}{buffer.shape}, found {found}"
             )
     with np.errstate(all="ignore"):
         _Run(memory).statement(kernel.body, {})

@@ -1,7 +1,7 @@
 """Loop programs: TVM's lowered program. Loops, branches, stores to buffers, and nothing else.
 
-Buffers have memory shapes (row-major). A buffer in scope `register` holds scalars or one vector register an element; its indices
-are constants once loops are unrolled and vectorised.
+Buffers have memory shapes (row-major). A buffer in scope `register` holds scalars or one vector register an
+element; its indices are constants once loops are unrolled and vectorised.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ class LoopKind(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """Memory of a kernel. scope: global (a parameter), heap (scratch in the arena), local, shared, register, tile, ..."""
+    """Memory of a kernel. scope: global (a parameter), heap (scratch in the arena), local, shared,
+    register, tile, ...
+    """
 
     name: str
     dtype: DType
@@ -121,8 +123,8 @@ class Role(StrEnum):
 class Kernel:
     """A loop program over parameters. roles: one a parameter.
 
-    inplace: pairs (output, input) of parameter positions that may share memory: each element of the input is read,
-    for the last time, no later than the element of the output at the same place is written.
+    inplace: pairs (output, input) of parameter positions that may share memory: each element of the input
+    is read, for the last time, no later than the element of the output at the same place is written.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """Reads the text of loop programs back; inverse of `loops/text.py`.
 
-    kernel NAME(@ROLE BUFFER, ...) [inplace(out,in)] { STATEMENTS }
-    BUFFER:    NAME: TYPE[EXTENTS] [in SCOPE]
-    STATEMENT: KIND for VAR in EXPR .. +EXPR { ... } | if EXPR { ... } [else { ... }] | while EXPR { ... }
-             | alloc BUFFER { ... } | NAME[INDICES] = EXPR | eval EXPR
+kernel NAME(@ROLE BUFFER, ...) [inplace(out,in)] { STATEMENTS }
+BUFFER:    NAME: TYPE[EXTENTS] [in SCOPE]
+STATEMENT: KIND for VAR in EXPR .. +EXPR { ... } | if EXPR { ... } [else { ... }] | while EXPR { ... }
+         | alloc BUFFER { ... } | NAME[INDICES] = EXPR | eval EXPR
 """
 
 from __future__ import annotations

@@ -31,7 +31,9 @@ from tilewright.loops.simplify import simplify
 
 @dataclass(frozen=True)
 class Partition:
-    """max_segments: a loop is cut into at most so many parts; max_growth: statements of the whole kernel afterwards."""
+    """max_segments: a loop is cut into at most so many parts; max_growth: statements of the whole kernel
+    afterwards.
+    """
 
     max_segments: int = 3
     max_growth: int = 400
@@ -114,7 +116,9 @@ def _conditions(stmt: Stmt, bounds: Bounds) -> list[tuple[Expr, Bounds]]:
 
 
 def _select_conditions(e: Expr) -> list[Expr]:
-    found = [e.condition] if isinstance(e, Select) and isinstance(e.condition, Binary) else []
+    found: list[Expr] = []
+    if isinstance(e, Select) and isinstance(e.condition, Binary):
+        found.append(e.condition)
     for part in children(e):
         found += _select_conditions(part)
     return found

@@ -1,9 +1,11 @@
-"""Loop pass: simplify indices and conditions by the ranges of loop variables, and clean up what becomes trivial.
+"""Loop pass: simplify indices and conditions by the ranges of loop variables, and clean up what becomes
+trivial.
 
 1. index arithmetic and comparisons are folded where ranges decide them;
 2. branches with a decided condition and loops that never turn vanish, loops of one turn lose their variable;
 3. a guard moves out of the loops that it does not depend on: `for i: if c: s` -> `if c: for i: s`;
-4. a guard that only limits the loop around it becomes the loop's extent: `for i in 0..16: if i < 8: s` -> `for i in 0..8: s`.
+4. a guard that only limits the loop around it becomes the loop's extent: `for i in 0..16: if i < 8: s` ->
+`for i in 0..8: s`.
 """
 
 from __future__ import annotations
@@ -95,7 +97,9 @@ def _lift_guard(loop: For) -> Stmt:
 
 
 def _limit(term: Expr, loop: For) -> Expr | None:
-    """The extent that the condition `var < limit` allows a loop that starts at 0; None for other conditions."""
+    """The extent that the condition `var < limit` allows a loop that starts at 0; None for other
+    conditions.
+    """
     forms = at_least_zero(term)
     if forms is None or len(forms) != 1 or loop.start != const(0):
         return None

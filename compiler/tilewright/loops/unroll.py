@@ -2,8 +2,8 @@
 
     unrolled for i in 0..2: a[i] = b[i]     ->     a[0] = b[0]; a[1] = b[1]
 
-Register tiles become straight code by this, with constant indices. A limit on the statements of a kernel keeps code small:
-beyond it the loop stays as a serial one.
+Register tiles become straight code by this, with constant indices. A limit on the statements of a kernel
+keeps code small: beyond it the loop stays as a serial one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
 """Loop pass: keep only those vector loops that can be vector instructions; the others run serially.
 
-A vector loop must have a constant extent of at most MAX_LANES and hold nothing but stores, and branches that all lanes
-take together. Schedules ask for vector loops; tails and guards can make one impossible in a corner of a kernel.
+A vector loop must have a constant extent of at most MAX_LANES and hold nothing but stores, and branches
+that all lanes
+take together. Schedules ask for vector loops; tails and guards can make one impossible in a corner of a
+kernel.
 """
 
 from __future__ import annotations

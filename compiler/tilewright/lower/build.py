@@ -24,7 +24,8 @@ VIEWS = ("Reshape", "Identity")
 def build_program(function: Function, target: Target, progress: Progress | None = None) -> Program:
     """The program of a function, without allocations yet (a program pass places them).
 
-    Equal groups share one kernel. Raises LoweringError naming the node, or all operators that cannot be lowered at once.
+    Equal groups share one kernel. Raises LoweringError naming the node, or all operators that cannot be
+    lowered at once.
     """
     _refuse_unknown(function)
     return _Build(target, progress or (lambda done, total, name: None)).program(function)
@@ -54,10 +55,10 @@ class _Build:
     def program(self, function: Function) -> Program:
         self.result.name = function.name
         operands: dict[Value, Operand] = {}
-        for value in function.inputs:
-            memory = self._memory(value, Space.MUTABLE)
-            operands[value] = Operand(memory, Role.IN)
-            self.result.inputs.append((value.name, memory))
+        for placeholder in function.inputs:
+            memory = self._memory(placeholder, Space.MUTABLE)
+            operands[placeholder] = Operand(memory, Role.IN)
+            self.result.inputs.append((placeholder.name, memory))
         body = self._body(function, operands)
         for value, name in zip(function.outputs, function.output_names, strict=True):
             memory = self._memory(value, Space.MUTABLE, f"{name}:out")
@@ -117,17 +118,15 @@ class _Build:
         before: list[Instruction] = []
         inner = dict(operands)
         kept: list[Memory] = []
-        for position, (outer, value) in enumerate(zip(node.inputs, body.inputs, strict=True)):
-            assert outer is not None
-            source = self._operand(outer, operands)
+        for position, placeholder in enumerate(body.inputs):
+            source = self._operand(node.operand(position), operands)
             if position < states:
                 kept.append(self._memory(node.outputs[position], Space.ACTIVATION))
                 before.append(Copy(Operand(kept[-1], Role.OUT), source))
-                inner[value] = Operand(kept[-1], Role.IN)
+                source = Operand(kept[-1], Role.IN)
             elif position < states + scans:
-                inner[value] = Operand(source.memory, Role.IN, variable)
-            else:
-                inner[value] = source
+                source = Operand(source.memory, Role.IN, variable)
+            inner[placeholder] = source
         turn = self._body(body, inner)
         for position, value in enumerate(body.outputs[states:], states):
             stacked = self._memory(node.outputs[position], Space.ACTIVATION)

@@ -1,7 +1,7 @@
 """From a graph node to the tensor expressions of one kernel.
 
-Stages and placeholders are named by operator and position, never after the model's tensors, so that equal layers
-give equal kernels.
+Stages and placeholders are named by operator and position, never after the model's tensors, so that equal
+layers give equal kernels.
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ def finish_kernel(kernel: Kernel) -> Kernel:
 
 
 def _inplace(group: Group) -> tuple[tuple[int, int], ...]:
-    """(output, input) parameters that may share memory: element-wise reads by the last stage only, equal layout."""
+    """(output, input) parameters that may share memory: element-wise reads by the last stage only, equal
+    layout.
+    """
     if len(group.outputs) != 1:
         return ()
     output = group.outputs[0]
@@ -49,7 +51,9 @@ def _inplace(group: Group) -> tuple[tuple[int, int], ...]:
 
 
 def _read_in_step(tensor: Tensor, output: Tensor, stages: list[Stage]) -> bool:
-    """Whether the tensor is read at the output's own index only, by stages that are computed element by element with it."""
+    """Whether the tensor is read at the output's own index only, by stages that are computed element by
+    element with it.
+    """
     for stage in stages:
         for body in stage.bodies:
             if isinstance(body, Reduce):

@@ -10,8 +10,8 @@ from tilewright.graph.ir import Node
 from tilewright.machine import Machine
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
-from tilewright.segment import Segment
 from tilewright.schedule.schedule import Schedule
+from tilewright.segment import Segment
 from tilewright.storage import Wish
 from tilewright.tensor.ir import Tensor
 from tilewright.types import TensorType
@@ -22,7 +22,8 @@ class Group:
     """One kernel to be: the expressions of a primitive or of a Fused node.
 
     inputs: placeholders in the order of the node's operands, with their types; outputs likewise.
-    anchor: the tensor of the operator that decides the template (the hardest to fuse), with that operator's name.
+    anchor: the tensor of the operator that decides the template (the hardest to fuse), with that operator's
+    name.
     """
 
     name: str

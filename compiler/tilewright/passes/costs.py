@@ -12,5 +12,7 @@ class Costs(Protocol):
     """Answers of a target; every `lower.target.Target` is one."""
 
     def wish(self, node: Node) -> Wish | None:
-        """What a node's template wants; None when it works equally in any storage and follows its first operand."""
+        """What a node's template wants; None when it works equally in any storage and follows its first
+        operand.
+        """
         ...

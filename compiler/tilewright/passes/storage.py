@@ -1,11 +1,14 @@
 """Graph pass: choose how every tensor lies in memory and make the changes explicit with Pack and Unpack.
 
 Cases:
-1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in another storage are packed.
-2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest operand; the others are
+1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in
+another storage are packed.
+2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its
+largest operand; the others are
    packed to the same where they have the full shape.
 3. Everything else reads and writes plain tensors.
-4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no guard is left
+4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no
+guard is left
    in the convolution's loops.
 5. A Pack of a Constant is computed at once.
 

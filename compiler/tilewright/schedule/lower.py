@@ -47,7 +47,8 @@ def lower_schedule(
 ) -> Kernel:
     """The loop program of a schedule.
 
-    inputs: placeholders in parameter order, each with its storage; outputs: storages of the schedule's outputs.
+    inputs: placeholders in parameter order, each with its storage; outputs: storages of the schedule's
+    outputs.
     Output halos are written with zeros. Raises ScheduleError when the schedule cannot be carried out.
     """
     return _Lowering(schedule.state, schedule.outputs).kernel(inputs, outputs, name)
@@ -106,7 +107,8 @@ class _Lowering:
         outside = [s.name for s in readers if not self._inside(s, consumer, stage.attach.axis)]
         if outside:
             raise ScheduleError(
-                f"compute_at: '{stage.name}' is also read by {', '.join(outside)}, outside of '{stage.attach.axis}'"
+                f"compute_at: '{stage.name}' is also read by {', '.join(outside)}, "
+                f"outside of '{stage.attach.axis}'"
             )
         varying = self._inner_variables(consumer, stage.attach.axis)
         for reader in readers:
@@ -137,7 +139,9 @@ class _Lowering:
         return varying | self._variables_up_to(parent, consumer, axis)
 
     def _local(self, stage: StageState, tensor: Tensor, region: Region) -> Place:
-        storage = self._register_storage(stage, len(region.extents)) if stage.scope == "register" else Storage()
+        storage = (
+            self._register_storage(stage, len(region.extents)) if stage.scope == "register" else Storage()
+        )
         buffer = Buffer(tensor.name, tensor.dtype, storage.physical_shape(region.extents), stage.scope)
         return Place(buffer, storage, region.starts)
 
@@ -266,8 +270,8 @@ def _inline(state: State) -> None:
 def halo_zeros(buffer: Buffer, storage: Storage) -> Stmt | None:
     """Loops that write zeros to the halo of a tensor in memory.
 
-    Works a memory axis at a time: the slabs before and after the interior, over the interior of the axes before
-    it and the whole of those after it, so that no element is written twice.
+    Works a memory axis at a time: the slabs before and after the interior, over the interior of the axes
+    before it and the whole of those after it, so that no element is written twice.
     """
     if not storage.has_halo:
         return None

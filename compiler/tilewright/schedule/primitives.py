@@ -1,16 +1,17 @@
 """Schedule primitives, each an application as data: frozen, printable, replayable.
 
-`apply` proves that the primitive is legal where it stands, or raises ScheduleError saying what was expected and what was found.
-The field names are the arguments of the text form, e.g. `split conv conv.i3 16`.
+`apply` proves that the primitive is legal where it stands, or raises ScheduleError saying what was expected
+and what was found. The field names are the arguments of the text form, e.g. `split conv conv.i3 16`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
-from tilewright.expr import substitute
+from tilewright.expr import Expr, substitute
 from tilewright.loops.ir import LoopKind
 from tilewright.schedule.state import (
     Attach,
@@ -24,7 +25,7 @@ from tilewright.schedule.state import (
     redirect,
     rename_axes,
 )
-from tilewright.tensor.ir import Reduce, Stage, Tensor
+from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,9 @@ class _Annotate(Primitive):
 
 @dataclass(frozen=True)
 class Unroll(_Annotate):
-    """The loop's turns are written out: `for i in 0..2: f(i)` -> `f(0); f(1)`. The extent must be constant."""
+    """The loop's turns are written out: `for i in 0..2: f(i)` -> `f(0); f(1)`. The extent must be
+    constant.
+    """
 
     keyword: ClassVar[str] = "unroll"
     kind: ClassVar[LoopKind] = LoopKind.UNROLLED
@@ -141,7 +144,9 @@ class Unroll(_Annotate):
 
 @dataclass(frozen=True)
 class Vectorize(_Annotate):
-    """The loop's turns become the lanes of vector instructions. A data axis, innermost, of constant extent."""
+    """The loop's turns become the lanes of vector instructions. A data axis, innermost, of constant
+    extent.
+    """
 
     keyword: ClassVar[str] = "vectorize"
     kind: ClassVar[LoopKind] = LoopKind.VECTORIZED
@@ -265,7 +270,7 @@ class CacheWrite(Primitive):
         renamed = rename_axes(self.name, (*stage.axes, *stage.reduce_axes))
         cached = Stage(self.name, tuple(renamed[a.name] for a in stage.axes), (), stage.dtypes)
         cached.outputs = tuple(Tensor(cached, i) for i in range(len(stage.dtypes)))
-        bindings = {old: axis.var for old, axis in renamed.items()}
+        bindings: dict[str, Expr] = {old: axis.var for old, axis in renamed.items()}
         cached.bodies = tuple(_rebind(body, bindings, renamed) for body in stage.bodies)
         state.insert_before(self.stage, StageState(cached, new_leaves(cached), scope=self.scope))
         stage.bodies = tuple(cached.outputs[i][tuple(stage.axes)] for i in range(len(stage.dtypes)))
@@ -316,7 +321,9 @@ class CacheRead(Primitive):
 
 @dataclass(frozen=True)
 class Tensorize(Primitive):
-    """The loops from `axis` inwards become one call of a declared intrinsic, whose meaning they must match."""
+    """The loops from `axis` inwards become one call of a declared intrinsic, whose meaning they must
+    match.
+    """
 
     keyword: ClassVar[str] = "tensorize"
     axis: str
@@ -343,9 +350,9 @@ def _plain_loop(stage: StageState, axis: str, what: str) -> None:
         raise ScheduleError(f"{what}: loop '{axis}' of '{stage.name}' is {leaf.loop} already")
 
 
-def _rebind(body: object, bindings: object, renamed: object) -> object:
+def _rebind(body: Expr, bindings: Mapping[str, Expr], renamed: Mapping[str, Axis]) -> Expr:
     if isinstance(body, Reduce):
-        values = tuple(substitute(v, bindings) for v in body.values)  # type: ignore[arg-type]
-        axes = tuple(renamed[a.name] for a in body.axes)  # type: ignore[index]
+        values = tuple(substitute(v, bindings) for v in body.values)
+        axes = tuple(renamed[a.name] for a in body.axes)
         return Reduce(body.reducer, values, axes, body.index, body.dtype)
-    return substitute(body, bindings)  # type: ignore[arg-type]
+    return substitute(body, bindings)

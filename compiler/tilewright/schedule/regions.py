@@ -1,7 +1,7 @@
 """Bound inference: which part of a stage must be computed where it is attached (TVM's InferBound).
 
-A stage computed at a loop of its consumer is needed only for the indices that the consumer reads during one turn of that loop.
-Everything outside the loop is fixed there; everything inside varies over its range.
+A stage computed at a loop of its consumer is needed only for the indices that the consumer reads during one
+turn of that loop. Everything outside the loop is fixed there; everything inside varies over its range.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class Region:
 class Loops:
     """The loop nest of one stage: extents of its leaves, and each of its axes in terms of their variables.
 
-    values: axis name -> index (region start included); relative: the same from 0, what guards compare with extents;
+    values: axis name -> index (region start included); relative: the same from 0, what guards compare with
+    extents;
     guards: conditions that hold exactly for the wanted iterations.
     """
 
@@ -109,7 +110,8 @@ def infer_region(
 ) -> Region:
     """What the consumers read of the producer in one turn of the loop where it is attached.
 
-    varying: variables that run inside that loop, with their extents; all others are fixed. Raises ScheduleError when nothing reads it.
+    varying: variables that run inside that loop, with their extents; all others are fixed. Raises
+    ScheduleError when nothing reads it.
     """
     bounds = Bounds({name: (0, extent - 1) for name, extent in varying.items()})
     boxes: list[list[tuple[Linear, int] | None]] = []

@@ -14,7 +14,8 @@ Where = Tensor | str
 
 
 class Schedule:
-    """HOW the outputs are computed. Starts with every stage at root and plain loops; methods append primitives.
+    """HOW the outputs are computed. Starts with every stage at root and plain loops; methods append
+    primitives.
 
         s = Schedule([c])
         outer, inner = s.split(c, "c.i1", 16)
@@ -127,7 +128,7 @@ def parse_steps(text: str) -> tuple[p.Primitive, ...]:
             names = " ".join(f.name for f in expected)
             raise ParseError(f"schedule line {number}: expected '{kind.keyword} {names}', found '{line}'")
         values = [_parse_word(str(f.type), word) for f, word in zip(expected, words[1:], strict=True)]
-        steps.append(kind(*values))
+        steps.append(kind(*values))  # type: ignore[arg-type]
     return tuple(steps)
 
 

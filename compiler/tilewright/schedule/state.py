@@ -1,4 +1,6 @@
-"""What a schedule has decided so far: for every stage its loops, where it is computed and where its result lives."""
+"""What a schedule has decided so far: for every stage its loops, where it is computed and where its result
+lives.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class FuseRelation:
 
 @dataclass
 class Leaf:
-    """A loop of a stage. kind of axis: data or reduce; loop: how it runs; thread: device index of a bound loop."""
+    """A loop of a stage. kind of axis: data or reduce; loop: how it runs; thread: device index of a bound
+    loop.
+    """
 
     name: str
     kind: str

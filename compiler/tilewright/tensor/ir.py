@@ -46,7 +46,8 @@ class Axis:
 class Reducer:
     """A commutative reduction over a tuple of values.
 
-    combine: (accumulators, values) -> new accumulators; identities: dtype -> initial value, one an accumulator.
+    combine: (accumulators, values) -> new accumulators; identities: dtype -> initial value, one an
+    accumulator.
     """
 
     name: str
@@ -56,7 +57,9 @@ class Reducer:
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
-    """Reduction of `values` over `axes`; this node stands for accumulator `index`. Only the root of a stage's body."""
+    """Reduction of `values` over `axes`; this node stands for accumulator `index`. Only the root of a
+    stage's body.
+    """
 
     reducer: Reducer
     values: tuple[Expr, ...]
@@ -83,7 +86,9 @@ REDUCERS = {r.name: r for r in (SUM, PROD, MAX, MIN)}
 
 @dataclass(eq=False)
 class Stage:
-    """One computation: an element of each output at `axes` is the corresponding body. A placeholder has no bodies."""
+    """One computation: an element of each output at `axes` is the corresponding body. A placeholder has no
+    bodies.
+    """
 
     name: str
     axes: tuple[Axis, ...]

@@ -9,7 +9,10 @@ from tilewright.targets.cpu.schedules import contraction, elementwise, stages, w
 
 def choose(group: Group, machine: Machine) -> Choice:
     """The first template that applies, most special first."""
-    for template in (contraction, windowed, elementwise):
-        if template.applies(group):
-            return template.schedule(group, machine)
+    if contraction.applies(group):
+        return contraction.schedule(group, machine)
+    if windowed.applies(group):
+        return windowed.schedule(group, machine)
+    if elementwise.applies(group):
+        return elementwise.schedule(group, machine)
     return stages.schedule(group, machine)

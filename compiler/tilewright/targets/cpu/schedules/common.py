@@ -22,7 +22,9 @@ class Frame:
 
 
 def one_result(group: Group) -> bool:
-    """Whether the group has one output, and everything between anchor and output is element-wise on the same shape."""
+    """Whether the group has one output, and everything between anchor and output is element-wise on the
+    same shape.
+    """
     if len(group.outputs) != 1 or not group.anchor.stage.reduce_axes:
         return False
     stages = [s for s in stages_of(group.outputs) if not s.is_placeholder]

@@ -1,6 +1,7 @@
-"""Template for convolutions and matrix products with a packed second operand: register tiles of rows by vectors of columns.
+"""Template for convolutions and matrix products with a packed second operand: register tiles of rows by
+vectors of columns.
 
-for panel of columns:                       (vectors * lanes columns: what one block of the packed operand holds)
+for panel of columns:                       (one block of the packed operand)
   for tile of rows:                         (parallel here, or over panels, whichever shares better)
     sums[rows, vectors] = 0                 in registers
     for taps, for input channel:

@@ -1,4 +1,5 @@
-"""Template of last resort: every stage that cannot be inlined is computed whole, in plain loops, before its readers.
+"""Template of last resort: every stage that cannot be inlined is computed whole, in plain loops, before its
+readers.
 
 Right for any expression; row-wise chains (softmax, normalisations) come here.
 """

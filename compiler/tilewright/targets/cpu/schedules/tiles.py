@@ -1,7 +1,10 @@
-"""The analytic model of register tiles: how many rows and vectors of results one inner loop keeps in registers.
+"""The analytic model of register tiles: how many rows and vectors of results one inner loop keeps in
+registers.
 
-One step of the reduction reads `vectors` vectors of the packed operand and broadcasts one scalar a row, for rows * vectors
-multiply-adds. A tile is good when its multiply-adds hide its loads and their own latency, and when its tails are small.
+One step of the reduction reads `vectors` vectors of the packed operand and broadcasts one scalar a row, for
+rows * vectors
+multiply-adds. A tile is good when its multiply-adds hide its loads and their own latency, and when its
+tails are small.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ class Tile:
 def choose_tile(
     rows: tuple[int, ...], columns: int, depth: int, registers: int, lanes: int, cache_bytes: int
 ) -> Tile:
-    """The cheapest tile for results of `rows` (one or two row axes) by `columns`, each a sum of `depth` products."""
+    """The cheapest tile for results of `rows` (one or two row axes) by `columns`, each a sum of `depth`
+    products.
+    """
     best: tuple[float, Tile] | None = None
     total_vectors = -(-columns // lanes)
     for vectors in range(1, min(MAX_VECTORS, total_vectors) + 1):

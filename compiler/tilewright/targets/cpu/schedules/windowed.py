@@ -1,4 +1,5 @@
-"""Template for reductions that keep a contiguous axis: depth-wise convolutions, pools, means over planes, plain convolutions.
+"""Template for reductions that keep a contiguous axis: depth-wise convolutions, pools, means over planes,
+plain convolutions.
 
 for outer axes:                      (in the order in which the result lies in memory, parallel outermost)
   for tile of rows, for vectors along the contiguous axis:
