@@ -19,6 +19,8 @@ from tilewright.frontend.signature import check_output, input_type
 from tilewright.frontend.support import check_supported, opset_of
 from tilewright.graph.ir import Function, Module
 
+_LARGEST = 1 << 31  # protobuf's own limit, in bytes
+
 
 def read_model(path: Path, dims: Mapping[str, int] | None = None) -> Module:
     """The graph of an ONNX file.
@@ -29,26 +31,42 @@ def read_model(path: Path, dims: Mapping[str, int] | None = None) -> Module:
     """
     path = Path(path)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise ImportModelError(f"model '{path}' cannot be read: {error.strerror}") from error
-    try:
-        return read_bytes(data, path.parent, dims)
+        # The file's bytes are dropped before the weights become arrays.
+        return _module(_parsed(_content(path)), path.parent, dims or {})
     except ImportModelError as error:
         raise ImportModelError(f"model '{path}': {error}") from error
 
 
 def read_bytes(data: bytes, base_dir: Path | None = None, dims: Mapping[str, int] | None = None) -> Module:
     """The graph of a serialised model; base_dir: the folder of external data. Raises ImportModelError."""
+    return _module(_parsed(data), base_dir, dims or {})
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ImportModelError(f"it cannot be read: {error.strerror}") from error
+
+
+def _parsed(data: bytes) -> ModelProto:
     if not data:
         raise ImportModelError("the file is empty")
+    if len(data) >= _LARGEST:
+        raise ImportModelError(
+            "the file is larger than the 2 GiB that ONNX allows; keep weights in external data"
+        )
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
         raise ImportModelError("the file is truncated or not an ONNX model") from error
+    return model
+
+
+def _module(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> Module:
     try:
-        return _read(model, base_dir, dims or {})
+        return _read(model, base_dir, dims)
     except VerifyError as error:
         raise ImportModelError(str(error)) from error
     except MemoryError as error:
@@ -71,7 +89,7 @@ def _read(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> 
     reader.read_nodes()
     for info in graph.output:
         value = reader.output(info.name)
-        check_output(info, value.type, _bound(graph, function, dims))
+        check_output(info, value.type, _bound(graph, dims))
     return Module({function.name: function}, function.name)
 
 
@@ -96,7 +114,7 @@ def _inputs(graph: GraphProto, dims: Mapping[str, int]) -> Function:
     return function
 
 
-def _bound(graph: GraphProto, function: Function, dims: Mapping[str, int]) -> dict[str, int]:
+def _bound(graph: GraphProto, dims: Mapping[str, int]) -> dict[str, int]:
     """Sizes of the named dimensions that inputs use; a name that only outputs have says nothing."""
     used = {dim.dim_param for info in graph.input for dim in info.type.tensor_type.shape.dim if dim.dim_param}
     return {name: size for name, size in dims.items() if name in used}

@@ -107,7 +107,7 @@ def test_files_that_are_no_models(tmp_path: Path, content: Any, message: Any) ->
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(ImportModelError, match=r"none\.onnx' cannot be read: No such file"):
+    with pytest.raises(ImportModelError, match=r"none\.onnx': it cannot be read: No such file"):
         read_model(tmp_path / "none.onnx")
     with pytest.raises(ImportModelError, match="cannot be read"):
         read_model(tmp_path)
