@@ -69,4 +69,4 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "bool": np.dtype(np.bool_),
 } | {f"{p}{b}": np.dtype(f"{'u' if p == 'u' else ''}int{b}") for p in "iu" for b in (8, 16, 32, 64)}
-_BY_NUMPY: dict[str, np.dtype[Any]] = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
+_BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
