@@ -17,6 +17,7 @@ from tilewright_bench.options import engines_of
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result, write_text
 from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
+from tilewright_bench.selftest_children import selftest_at
 from tilewright_bench.verbosity import show_tracebacks
 
 
@@ -74,10 +75,13 @@ def run_selftest(
         raise UsageError("--selftest takes at most one MODEL and one --engine")
     spec = parse_engine(engines[0] if engines else ENGINE)
     (model,) = _models(models or [MODEL], settings)
-    counts = [threads] if threads else sorted({1, min(2, len(usable_cpus()))})
+    counts = sorted({1, min(2, len(usable_cpus()))})
     plan = replace(Plan(), duration_s=duration or DURATION_S)
-    with Reporter(outputs.quiet) as reporter:
-        result = selftest(model, spec, settings, counts, runs, plan, reporter)
+    if threads:
+        with Reporter(outputs.quiet) as reporter:
+            result = selftest(model, spec, settings, runs, plan, reporter)
+    else:
+        result = selftest_at(counts, model, spec, settings, runs, plan, outputs.quiet)
     write_result(result, outputs.json_to or "-")
     return bool(result["passed"])
 

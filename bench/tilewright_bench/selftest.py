@@ -32,41 +32,33 @@ Json = dict[str, Any]
 
 
 def selftest(
-    model: ModelFile,
-    spec: EngineSpec,
-    settings: Settings,
-    threads: list[int],
-    runs: int,
-    plan: Plan,
-    reporter: Reporter,
+    model: ModelFile, spec: EngineSpec, settings: Settings, runs: int, plan: Plan, reporter: Reporter
 ) -> Json:
-    """Run the self-test for every thread count; `passed` in the result says whether the method can tell.
+    """Run the self-test at the settings' thread count; `passed` says whether the method can tell.
 
-    Raises UsageError when the engine is not available; errors of the engine pass through.
+    Ctrl-C keeps the complete runs and sets `interrupted`. Raises UsageError when the engine is not available;
+    errors of the engine pass through.
     """
     results: list[Json] = []
-    environment: Json = {}
     interrupted = False
-    # The most threads first: an engine whose pool is made once per process must not be left with too small a
-    # one.
-    for count in sorted(threads, reverse=True):
-        with pinned(count) as affinity, tempfile.TemporaryDirectory(prefix="tilewright-selftest-") as folder:
-            environment = environment or describe(affinity, count)
-            engine = engine_of(spec)
-            own = replace(settings, threads=count)
-            session = engine.load(engine.prepare(model.path, spec, own, Path(folder)), spec, own)
-            try:
-                _both_kinds(session, count, runs, plan, reporter, results)
-            except KeyboardInterrupt:
-                interrupted = True
-                break
+    engine = engine_of(spec)
+    with (
+        pinned(settings.threads) as affinity,
+        tempfile.TemporaryDirectory(prefix="tilewright-selftest-") as folder,
+    ):
+        environment = describe(affinity, settings.threads)
+        try:
+            session = engine.load(engine.prepare(model.path, spec, settings, Path(folder)), spec, settings)
+            _both_kinds(session, settings.threads, runs, plan, reporter, results)
+        except KeyboardInterrupt:
+            interrupted = True
     for result in results:
         result["right"] = sum(run["verdict"] == result["expected"] for run in result["runs"])
         result["needed"] = math.ceil(RIGHT_SHARE * runs)
     return {
         "environment": environment,
         "engine": spec.text,
-        "engine_version": engine_of(spec).availability().version,
+        "engine_version": engine.availability().version,
         "model": model.name,
         "model_sha256": model.sha256,
         "planted": PLANTED,

@@ -7,7 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tilewright.errors import ImportModelError, UsageError
+from tilewright.errors import ImportModelError, RunError, UsageError
+from tilewright_bench.affinity import usable_cpus
 from tilewright_bench.cli import register
 from tilewright_bench.options import integers, settings_of
 
@@ -111,3 +112,20 @@ def test_a_dimension_without_a_value_is_refused(app: typer.Typer, tiny_model: Pa
     done = CliRunner().invoke(app, ["bench", str(tiny_model), "--engine", "ort", "-q"])
     assert isinstance(done.exception, UsageError)
     assert "dimensions without a value: batch; give --dim batch=N" in str(done.exception)
+
+
+def test_thread_counts_of_the_selftest_have_processes_of_their_own(
+    app: typer.Typer, tiny_model: Path
+) -> None:
+    arguments = ["bench", str(tiny_model), "--selftest", "--engine", "ort", "--runs", "1", "--dim", "batch=1"]
+    done = CliRunner().invoke(app, [*arguments, "--duration", "0.2", "-q"])
+    result = json.loads(done.stdout)
+    counts = sorted({1, min(2, len(usable_cpus()))})
+    assert [one["threads"] for one in result["results"]] == [count for count in counts for _ in range(2)]
+
+
+def test_an_error_in_the_process_of_a_selftest_is_told(app: typer.Typer, tiny_model: Path) -> None:
+    arguments = ["bench", str(tiny_model), "--selftest", "--engine", "ort", "--runs", "1", "--dim", "batch=1"]
+    done = CliRunner().invoke(app, [*arguments, "--precision", "bf16", "-q"])
+    assert isinstance(done.exception, RunError)
+    assert "bf16 is not one of fp32" in str(done.exception)
