@@ -23,6 +23,7 @@ from tilewright.runtime.artefact import FORMAT_VERSION, read_artefact, write_art
 from tilewright.runtime.package import Package
 
 LIMIT_BYTES = 4 << 30
+ROOMS = ("artefacts", "kernels")  # folders whose contents compilation can make again
 _MAKERS = ("llvmlite", "numpy", "onnx")
 
 
@@ -123,7 +124,9 @@ def _unwritable(folder: Path, error: OSError) -> CacheError:
 
 
 def make_key(digest: str, facts: Mapping[str, Any]) -> str:
-    """The name of an entry, from the model's digest, facts (JSON values) and the versions of what makes artefacts."""
+    """The name of an entry, from the model's digest, facts (JSON values) and the versions of what makes
+    artefacts.
+    """
     described = {"model": digest, "facts": dict(facts), "makers": _makers()}
     return sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
 

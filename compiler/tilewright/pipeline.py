@@ -17,6 +17,7 @@ from tilewright.passes.identity import Identity
 from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
+from tilewright.passes.storage import ChooseStorage
 from tilewright.program.ir import Program
 from tilewright.program.passes.copies import CopyElimination
 from tilewright.program.passes.dead_stores import DeadStores
@@ -54,6 +55,8 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         SimplifyReshape(),
         Cse(),
         Dce(),
+        # how every tensor lies in memory, as the target's templates wish
+        *((ChooseStorage(target), Dce()) if level >= 3 and "storage" not in without else ()),
         # groups that become one kernel each
         *((Fuse(),) if level >= 2 and "fusion" not in without else ()),
     )

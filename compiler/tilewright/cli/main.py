@@ -1,7 +1,7 @@
 """The command `tilewright`: one typer application that every room adds its commands to."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 
 import typer
@@ -27,14 +27,41 @@ def load_commands() -> None:
         register(app)
 
 
-def main() -> None:
-    """Entry point. Exit codes: 0 done, 1 a comparison or run failed, 2 bad usage or bad input."""
-    load_commands()
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit code: 0 done, 1 a comparison or run failed, 2 bad usage or bad input."""
     try:
-        app()
+        # without its standalone mode, typer leaves it to us to say in one line what was wrong
+        result = app(arguments, standalone_mode=False)
     except TilewrightError as error:
-        print(f"tilewright: {error}", file=sys.stderr)
-        sys.exit(2)
+        return _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        print("tilewright: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()  # type: ignore[attr-defined]
+            return 2
+        if not hasattr(error, "format_message"):  # not a usage error of typer's: a mistake of ours
+            raise
+        return _refuse(f"{error.format_message().rstrip(".")}; see `tilewright {_command(error)}--help`")
+    return result if isinstance(result, int) else 0
+
+
+def _refuse(message: str) -> int:
+    print(f"tilewright: {' '.join(message.split())}", file=sys.stderr)
+    return 2
+
+
+def _command(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    name = getattr(context, "info_name", None) if getattr(context, "parent", None) else None
+    return f"{name} " if name else ""
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    load_commands()
+    sys.exit(run())
 
 
 if __name__ == "__main__":

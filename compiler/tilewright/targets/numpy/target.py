@@ -15,6 +15,7 @@ from tilewright.ops.evaluate import evaluate_function
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Port, Segment
+from tilewright.storage import Wish
 
 
 class NumpyTarget:
@@ -28,6 +29,9 @@ class NumpyTarget:
 
     def should_lower(self, node: Node) -> bool:
         return True
+
+    def wish(self, node: Node) -> Wish | None:
+        return None
 
     def schedule(self, group: Group) -> Choice:
         raise LoweringError(f"group '{group.name}': target 'numpy' evaluates graphs and has no kernels")

@@ -1,0 +1,37 @@
+"""`tilewright compile`."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from tilewright.cli.models import model_file
+from tilewright.cli.output import byte_text, check_writable, compile_progress
+from tilewright.config import CompileOptions
+from tilewright.driver import compile_with
+from tilewright.runtime.executable import Executable
+from tilewright.source import Source
+
+
+def compile_named(name: str, options: CompileOptions, quiet: bool) -> Executable:
+    """The executable of a model by file or zoo name, with progress on stderr."""
+    source = Source.of(model_file(name))
+    with compile_progress(Path(name).stem, quiet) as progress:
+        return compile_with(source, options, progress)
+
+
+def compile_to_file(
+    name: str, output: Path, options: CompileOptions, dump_dir: Path | None, quiet: bool
+) -> None:
+    """Compiles, saves, and says on stderr how long it took. Raises UsageError for an unwritable output."""
+    check_writable(output)
+    start = time.perf_counter()
+    executable = compile_named(name, replace(options, dump_dir=dump_dir), quiet)
+    executable.save(output)
+    if not quiet:
+        seconds = time.perf_counter() - start
+        size = byte_text(output.stat().st_size)
+        Console(stderr=True, highlight=False).print(f"{output}: {size}, compiled in {seconds:.2f} s")

@@ -1,0 +1,36 @@
+"""`tilewright opt`: text in, text out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from tilewright.cli.output import check_writable
+from tilewright.errors import UsageError
+from tilewright.graph.parse import read_text
+from tilewright.graph.text import print_module, write_text
+from tilewright.passes.registry import parse_passes
+from tilewright.passes.verify import verify_function
+
+
+def optimise_text(file: Path, passes: str, output: Path | None) -> None:
+    """Runs passes on every function of the text, checking it before and after each.
+
+    Raises UsageError for an unknown pass, ParseError for a bad text, VerifyError for an ill-typed graph.
+    """
+    if not file.is_file():
+        raise UsageError(f"{file} is not a file; give the text of a graph, as --dump-dir writes it")
+    if output is not None:
+        check_writable(output)
+    chosen = parse_passes(passes)
+    module = read_text(file)
+    for function in module.functions.values():
+        verify_function(function)
+        for step in chosen:
+            step.run(function)
+            verify_function(function)
+    if output is None:
+        typer.echo(print_module(module), nl=False)
+    else:
+        write_text(module, output)

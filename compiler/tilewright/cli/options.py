@@ -1,0 +1,82 @@
+"""The options of every command that compiles, in one place."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tilewright.config import CompileOptions, default_cache_dir
+from tilewright.errors import UsageError
+
+Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")]
+ModelOrArtefact = Annotated[
+    str, typer.Argument(metavar="MODEL|FILE.tw", help="an ONNX file, a zoo name or a saved artefact")
+]
+Json = Annotated[str | None, typer.Option("--json", metavar="FILE|-", help="write JSON; - is stdout alone")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress on stderr")]
+
+
+def _common(
+    target: Annotated[str, typer.Option(metavar="NAME", help="cpu, opencl[:DEVICE] or numpy")] = "cpu",
+    machine: Annotated[
+        Path | None, typer.Option(metavar="PROFILE", help="compile for the machine of this JSON file")
+    ] = None,
+    precision: Annotated[str, typer.Option(help="the contract for accuracy: fp32")] = "fp32",
+    threads: Annotated[int | None, typer.Option(metavar="N", help="default: all usable CPUs")] = None,
+    dim: Annotated[
+        list[str] | None, typer.Option("--dim", metavar="NAME=N", help="bind a named dimension; repeat it")
+    ] = None,
+    opt_level: Annotated[int, typer.Option("-O", metavar="0..3", help="optimisation level")] = 3,
+    without: Annotated[str, typer.Option(metavar="A,B,…", help="optimisations to leave out")] = "",
+    cache_dir: Annotated[
+        Path | None, typer.Option(metavar="D", help="where compiled models are kept")
+    ] = None,
+    verify_each: Annotated[
+        bool, typer.Option("--verify-each", help="check the graph after every pass")
+    ] = False,
+) -> CompileOptions:
+    return CompileOptions(
+        target=target,
+        precision=precision,
+        threads=threads,
+        level=opt_level,
+        without=tuple(filter(None, without.split(","))),
+        dims=dict(_dimension(text) for text in dim or ()),
+        machine=machine,
+        cache_dir=cache_dir or default_cache_dir(),
+        verify_each=verify_each,
+    )
+
+
+def with_compile_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command all common options; it receives them as its parameter `options`.
+
+    Typer reads the options of a command from its signature, so the common ones are added there.
+    """
+    own = inspect.signature(command, eval_str=True)
+    common = inspect.signature(_common, eval_str=True)
+    kept = [parameter for name, parameter in own.parameters.items() if name != "options"]
+
+    @wraps(command)
+    def wrapped(**values: Any) -> None:
+        given = {name: values.pop(name) for name in common.parameters}
+        command(**values, options=_common(**given))
+
+    parameters = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*kept, *common.parameters.values())
+    ]
+    wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def _dimension(text: str) -> tuple[str, int]:
+    name, equals, extent = text.rpartition("=")
+    if not equals or not name or not extent.isdecimal():
+        raise UsageError(f"--dim {text}: expected NAME=N with a number N, e.g. --dim batch=1")
+    return name, int(extent)

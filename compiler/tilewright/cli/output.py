@@ -1,0 +1,80 @@
+"""Where results go: tables for people, JSON for scripts, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from tilewright.driver import Progress as Report
+from tilewright.errors import UsageError
+
+
+def check_writable(path: Path) -> None:
+    """Refuses, before work begins, a file that could not be written after it. Raises UsageError."""
+    folder = path.parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise UsageError(f"{path} cannot be written: the folder {folder} does not exist or is read-only")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a file whole or not at all. Raises UsageError."""
+    check_writable(path)
+    try:
+        handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        try:
+            with os.fdopen(handle, "w") as file:
+                file.write(text)
+            os.replace(draft, path)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_json(destination: str, value: Any) -> None:
+    """JSON to a file, or to stdout with `-`."""
+    text = json.dumps(value, indent=2) + "\n"
+    if destination == "-":
+        typer.echo(text, nl=False)
+    else:
+        write_text(Path(destination), text)
+
+
+@contextmanager
+def compile_progress(label: str, quiet: bool) -> Iterator[Report | None]:
+    """A bar on stderr that counts kernels; silent when quiet or not on a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[kernel]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(f"compiling {label}", total=None, kernel="")
+
+        def report(done: int, total: int, kernel: str) -> None:
+            bar.update(task, completed=done, total=total, kernel=kernel)
+
+        yield report
+
+
+def byte_text(count: int) -> str:
+    """A number of bytes for people."""
+    if count < 10_000:
+        return f"{count} B"
+    return f"{count / 1e3:,.1f} kB" if count < 10_000_000 else f"{count / 1e6:,.1f} MB"
