@@ -43,7 +43,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return 2
         if not hasattr(error, "format_message"):  # not a usage error of typer's: a mistake of ours
             raise
-        return _refuse(f"{error.format_message().rstrip(".")}; see `tilewright {_command(error)}--help`")
+        message = error.format_message().rstrip(".")
+        return _refuse(f"{message}; see `tilewright {_command(error)}--help`")
     return result if isinstance(result, int) else 0
 
 
