@@ -35,8 +35,6 @@ from tilewright.targets.cpu.codegen_expressions import both, evaluate
 from tilewright.targets.cpu.codegen_prepare import register_slots, settle_loops, used_names
 from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, vector_type
 
-# raised whenever the text for the same kernel changes; part of every cache key
-VERSION = 1
 SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
 _MAX_UNROLLED = 1024

@@ -10,6 +10,9 @@ import llvmlite.binding as llvm
 from tilewright.errors import CodegenError
 from tilewright.machine import Machine
 
+# raised whenever the same text would give other code; part of every cache key
+VERSION = 1
+
 _LOCK = threading.Lock()  # LLVM's global context is shared by all threads
 
 

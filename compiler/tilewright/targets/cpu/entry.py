@@ -1,0 +1,215 @@
+"""A program and its memory plan to LLVM text of its entry: `i32 run(ptr constants, ptr mutable, ptr activations, ptr env)`.
+
+The entry calls kernels with pointers at planned offsets; loops and branches of the program are loops and branches of the entry, so a
+whole network is one native call. After every instruction the cycles it took are added to a slot of env's trace, if there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+
+from tilewright.errors import CodegenError
+from tilewright.machine import Machine
+from tilewright.program.ir import (
+    Alloc,
+    Branch,
+    CallKernel,
+    Copy,
+    Dealloc,
+    Instruction,
+    Loop,
+    Operand,
+    Program,
+    Space,
+    walk,
+)
+from tilewright.program.plan import Plan
+from tilewright.targets.cpu.codegen_builder import Function, Module
+from tilewright.targets.cpu.device import ENV_TRACE
+
+RUN = "tilewright.run"
+_REGIONS = {Space.CONSTANT: "%constants", Space.MUTABLE: "%mutable", Space.ACTIVATION: "%activations"}
+_BLOCK = 64  # bytes that a copy moves at a time
+
+_TICK = f"""
+declare i64 @llvm.readcyclecounter()
+define internal void @tick(ptr %env, i64 %slot) noinline nounwind {{
+entry:
+  %p = getelementptr i8, ptr %env, i64 {8 * ENV_TRACE}
+  %trace = load ptr, ptr %p, align 8
+  %off = icmp eq ptr %trace, null
+  br i1 %off, label %out, label %on
+on:
+  %now = call i64 @llvm.readcyclecounter()
+  %before = load i64, ptr %trace, align 8
+  %spent = sub i64 %now, %before
+  %q = getelementptr i64, ptr %trace, i64 %slot
+  %old = load i64, ptr %q, align 8
+  %new = add i64 %old, %spent
+  store i64 %new, ptr %q, align 8
+  store i64 %now, ptr %trace, align 8
+  br label %out
+out:
+  ret void
+}}
+define internal void @copy(ptr noalias %to, ptr noalias %from, i64 %bytes) noinline nounwind "no-builtins" {{
+entry:
+  %blocks = and i64 %bytes, {-_BLOCK}
+  br label %wide
+wide:
+  %i = phi i64 [ 0, %entry ], [ %i1, %move ]
+  %more = icmp slt i64 %i, %blocks
+  br i1 %more, label %move, label %tail
+move:
+  %a = getelementptr i8, ptr %from, i64 %i
+  %b = getelementptr i8, ptr %to, i64 %i
+  %v = load <{_BLOCK} x i8>, ptr %a, align 1
+  store <{_BLOCK} x i8> %v, ptr %b, align 1
+  %i1 = add i64 %i, {_BLOCK}
+  br label %wide
+tail:
+  %j = phi i64 [ %blocks, %wide ], [ %j1, %byte ]
+  %rest = icmp slt i64 %j, %bytes
+  br i1 %rest, label %byte, label %out
+byte:
+  %c = getelementptr i8, ptr %from, i64 %j
+  %d = getelementptr i8, ptr %to, i64 %j
+  %w = load i8, ptr %c, align 1
+  store i8 %w, ptr %d, align 1
+  %j1 = add i64 %j, 1
+  br label %tail
+out:
+  ret void
+}}
+"""
+
+
+def traced(program: Program) -> list[str]:
+    """Names of what has a trace slot, in order: kernel calls and copies."""
+    names = []
+    for instruction in walk(program.body):
+        if isinstance(instruction, CallKernel):
+            names.append(instruction.kernel)
+        elif isinstance(instruction, Copy):
+            names.append(f"copy {instruction.target.memory.name}")
+    return names
+
+
+def entry_text(program: Program, plan: Plan, symbols: Mapping[str, str], machine: Machine) -> str:
+    """symbols: the name in the image of every kernel. Raises CodegenError for a buffer that the plan does not place."""
+    writer = _EntryWriter(program, plan, symbols, machine)
+    return writer.text()
+
+
+class _EntryWriter:
+    def __init__(
+        self, program: Program, plan: Plan, symbols: Mapping[str, str], machine: Machine
+    ) -> None:
+        self.program, self.plan, self.symbols = program, plan, symbols
+        self.module = Module(machine)
+        self.function = Function(self.module)
+        self.slot = 0
+
+    def text(self) -> str:
+        function = self.function
+        function.emit("call void @tick(ptr %env, i64 0)")
+        self._body(self.program.body, {})
+        function.emit("ret i32 0")
+        parameters = ", ".join(f"ptr {name}" for name in (*_REGIONS.values(), "%env"))
+        for name, symbol in sorted({self.symbols[n]: n for n in self.program.kernels}.items()):
+            count = len(self.program.kernels[symbol].params) + 1
+            self.module.declarations[name] = f'declare void @"{name}"({", ".join(["ptr"] * count)})'
+        self.module.functions.append(function.text(f'i32 @"{RUN}"({parameters})'))
+        return self.module.text() + _TICK
+
+    def _body(self, body: tuple[Instruction, ...], indices: Mapping[str, str]) -> None:
+        for instruction in body:
+            if isinstance(instruction, (Alloc, Dealloc)):
+                continue
+            if isinstance(instruction, CallKernel):
+                self._call(instruction, indices)
+            elif isinstance(instruction, Copy):
+                self._copy(instruction, indices)
+            elif isinstance(instruction, Loop):
+                self._loop(instruction, indices)
+            elif isinstance(instruction, Branch):
+                self._branch(instruction, indices)
+            else:
+                raise CodegenError(f"instruction {type(instruction).__name__} has no code on the CPU")
+
+    def _tick(self) -> None:
+        self.slot += 1
+        self.function.emit(f"call void @tick(ptr %env, i64 {self.slot})")
+
+    def _pointer(self, operand: Operand, indices: Mapping[str, str]) -> str:
+        memory, function = operand.memory, self.function
+        if memory.name not in self.plan.offsets:
+            raise CodegenError(f"buffer '{memory.name}' has no place in the memory plan")
+        offset = self.plan.offsets[memory.name]
+        pointer = function.op(f"getelementptr i8, ptr {_REGIONS[memory.space]}, i64 {offset}")
+        if not operand.index:
+            return pointer
+        if operand.index not in indices:
+            raise CodegenError(f"buffer '{memory.name}' is indexed by '{operand.index}' outside its loop")
+        step = prod(memory.shape[1:]) * memory.dtype.bytes
+        distance = function.op(f"mul nsw i64 {indices[operand.index]}, {step}")
+        return function.op(f"getelementptr i8, ptr {pointer}, i64 {distance}")
+
+    def _call(self, instruction: CallKernel, indices: Mapping[str, str]) -> None:
+        if instruction.kernel not in self.symbols:
+            raise CodegenError(f"kernel '{instruction.kernel}' is called and not defined")
+        expected = len(self.program.kernels[instruction.kernel].params)
+        if len(instruction.args) != expected:
+            raise CodegenError(
+                f"kernel '{instruction.kernel}' has {expected} parameters, called with {len(instruction.args)}"
+            )
+        arguments = [f"ptr {self._pointer(operand, indices)}" for operand in instruction.args]
+        target = self.symbols[instruction.kernel]
+        self.function.emit(f'call void @"{target}"({", ".join([*arguments, "ptr %env"])})')
+        self._tick()
+
+    def _copy(self, instruction: Copy, indices: Mapping[str, str]) -> None:
+        target, source = (self._pointer(o, indices) for o in (instruction.target, instruction.source))
+        size = min(_bytes(instruction.target), _bytes(instruction.source))
+        self.function.emit(f"call void @copy(ptr {target}, ptr {source}, i64 {size})")
+        self._tick()
+
+    def _loop(self, instruction: Loop, indices: Mapping[str, str]) -> None:
+        if instruction.trips <= 0:
+            self.slot += sum(isinstance(i, (CallKernel, Copy)) for i in walk(instruction.body))
+            return
+        function = self.function
+        head, latch, done = (function.fresh(stem) for stem in ("loop", "next", "done"))
+        before = function.block
+        function.branch(head)
+        function.label(head)
+        following = f"%{function.fresh('i')}"
+        turn = function.op(f"phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
+        index = turn
+        if instruction.reverse:
+            index = function.op(f"sub nsw i64 {instruction.trips - 1}, {turn}")
+        self._body(instruction.body, {**indices, instruction.var: index})
+        function.branch(latch)
+        function.label(latch)
+        function.emit(f"{following} = add nsw i64 {turn}, 1")
+        function.branch_if(function.op(f"icmp slt i64 {following}, {instruction.trips}"), head, done)
+        function.label(done)
+
+    def _branch(self, instruction: Branch, indices: Mapping[str, str]) -> None:
+        function = self.function
+        then, orelse, join = (function.fresh(stem) for stem in ("then", "else", "join"))
+        raw = function.op(f"load i8, ptr {self._pointer(instruction.condition, indices)}, align 1")
+        function.branch_if(function.op(f"icmp ne i8 {raw}, 0"), then, orelse)
+        function.label(then)
+        self._body(instruction.then, indices)
+        function.branch(join)
+        function.label(orelse)
+        self._body(instruction.orelse, indices)
+        function.branch(join)
+        function.label(join)
+
+
+def _bytes(operand: Operand) -> int:
+    memory = operand.memory
+    return memory.bytes // memory.shape[0] if operand.index else memory.bytes

@@ -1,0 +1,92 @@
+"""Running loop programs on arrays through the whole CPU target, and the machines to compile them for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilewright.config import CompileOptions
+from tilewright.dtypes import DType
+from tilewright.loops.ir import Buffer, Kernel, Role
+from tilewright.machine import Machine
+from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
+from tilewright.program.plan import Plan
+from tilewright.segment import Segment
+from tilewright.targets.cpu.detect import from_features, host
+from tilewright.targets.cpu.device import CpuDevice
+from tilewright.targets.cpu.target import CpuTarget
+
+SSE = frozenset({"sse", "sse2"})
+AVX2 = SSE | frozenset(
+    {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}
+)
+AVX512 = AVX2 | frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
+PROFILES = {"sse2": SSE, "avx2": AVX2, "avx512": AVX512}
+
+Run = Callable[..., None]
+
+
+@pytest.fixture(params=list(PROFILES))
+def machine(request: pytest.FixtureRequest) -> Machine:
+    """Each profile that this processor can run: masked features are tested wherever a wider one is there."""
+    features = PROFILES[request.param]
+    missing = sorted(features - set(host().features))
+    if missing:
+        pytest.skip(f"this processor has no {', '.join(missing)}")
+    return from_features(request.param, features)
+
+
+def program_of(kernel: Kernel) -> tuple[Program, Plan]:
+    """A program that calls the kernel once; every parameter is an input, an output or both."""
+    memories = [Memory(b.name, b.dtype, b.shape, Space.MUTABLE, b.shape) for b in kernel.params]
+    offsets: dict[str, int] = {}
+    end = 0
+    for memory in memories:
+        offsets[memory.name] = end
+        end += -(-memory.bytes // 64) * 64
+    pairs = list(zip(memories, kernel.roles, strict=True))
+    program = Program(
+        name="test",
+        inputs=[(m.name, m) for m, role in pairs if role in (Role.IN, Role.INOUT)],
+        outputs=[(m.name, m) for m, role in pairs if role in (Role.OUT, Role.INOUT)],
+        body=(CallKernel(kernel.name, tuple(Operand(m, role) for m, role in pairs)),),
+        kernels={kernel.name: kernel},
+    )
+    return program, Plan(offsets, 0, end, 0, 0, 0)
+
+
+def segment_of(kernel: Kernel, machine: Machine, cache_dir: Path) -> Segment:
+    target = CpuTarget(machine, CompileOptions(cache_dir=cache_dir))
+    return target.assemble(*program_of(kernel))
+
+
+def run_segment(segment: Segment, kernel: Kernel, arrays: Sequence[np.ndarray], threads: int) -> None:
+    """arrays: one a parameter; those that the kernel writes are changed."""
+    loaded = CpuDevice().load(segment, threads)
+    pairs = list(zip(arrays, kernel.roles, strict=True))
+    loaded.run(
+        [a for a, role in pairs if role in (Role.IN, Role.INOUT)],
+        [a for a, role in pairs if role in (Role.OUT, Role.INOUT)],
+    )
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def run(cache_dir: Path) -> Run:
+    """run(kernel, machine, *arrays, threads=1): the kernel on arrays, one a parameter."""
+
+    def run_kernel(kernel: Kernel, machine: Machine, *arrays: np.ndarray, threads: int = 1) -> None:
+        run_segment(segment_of(kernel, machine, cache_dir), kernel, arrays, threads)
+
+    return run_kernel
+
+
+def buffer(name: str, dtype: DType, *shape: int, scope: str = "global") -> Buffer:
+    return Buffer(name, dtype, shape, scope)
