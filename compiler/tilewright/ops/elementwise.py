@@ -71,7 +71,7 @@ def _like(x: Expr, value: float) -> Expr:
 
 
 def _magnitude(x: Expr) -> Expr:
-    return maximum(x, x * -1)
+    return call("abs", x)
 
 
 def _sign(x: Expr, _: Attrs) -> Expr:

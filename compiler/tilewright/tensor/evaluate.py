@@ -42,6 +42,8 @@ INTRINSICS: dict[str, Callable[..., Array]] = {
     "sin": np.sin,
     "cos": np.cos,
     "abs": np.abs,
+    "pow": np.power,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
     "isnan": np.isnan,
     "fmod": np.fmod,
     "fma": lambda a, b, c: a * b + c,
