@@ -1,0 +1,1 @@
+"""The asv suite: thin classes around what `tilewright_bench` measures. See docs/reports.md."""
