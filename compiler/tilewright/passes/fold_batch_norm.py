@@ -143,7 +143,7 @@ def _rebuild(
     op: str | None = None,
     changed: Mapping[str, float] | None = None,
 ) -> None:
-    """Put the linear operator, its weights times `factor`, its bias scaled and shifted, in place of `node`."""
+    """Put the linear operator, weights times `factor`, bias scaled and shifted, in place of `node`."""
     weights, bias = linear.operand(1), linear.inputs[2] if len(linear.inputs) > 2 else None
     old_shift = float64_array(bias)
     if not isinstance(weights, Constant) or (bias is not None and old_shift is None):

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.constants import plain_array
@@ -31,6 +32,8 @@ class SimplifyTranspose(FunctionPass):
     4. Transpose(Relu(Transpose(x, p)), q)           ->  Relu(x) when q undoes p, else Transpose(Relu(x))
        through a chain of element-wise nodes too, all other operands constants, which are transposed instead:
        Transpose(Add(Transpose(x, p), c), q)         ->  Add(x, Transpose(c, inverse of p)) when q undoes p
+    5. ReduceMean(Transpose(x, p), axes)             ->  Transpose(ReduceMean(x, p[axes])), less to move, or no
+       Transpose at all when the axes that are left stay in order
 
     A transpose sinks only when it has no other reader. Nodes with chosen storages are left alone: there the
     transposes are free or wanted. Idempotent; O(n * length of the longest chain, at most 32).
@@ -47,6 +50,8 @@ def _simplify(editor: Editor, node: Node) -> None:
         return
     if node.op == "Transpose":
         _merge(editor, node)
+    elif _is_reduction(node):
+        _sink_below_reduction(editor, node)
     elif _is_elementwise(node):
         _sink(editor, node)
 
@@ -80,6 +85,25 @@ def _sink(editor: Editor, node: Node) -> None:
     editor.replace(node.output, editor.insert(node, "Transpose", inner, perm=perm))
 
 
+def _sink_below_reduction(editor: Editor, node: Node) -> None:
+    """Reduce over the axes that the transpose would move, and transpose what is left."""
+    moved = node.operand(0)
+    transpose = moved.producer
+    if transpose is None or transpose.op != "Transpose" or not editor.only_use(moved):
+        return
+    attrs, perm = attributes(node), _perm(transpose)
+    axes = tuple(sorted(perm[axis] for axis in attrs["axes"]))
+    origin = merged_origin(transpose, node)
+    reduced = editor.insert(
+        node, node.op, transpose.operand(0), origin=origin, axes=axes, keepdims=attrs["keepdims"]
+    )
+    kept = perm if attrs["keepdims"] else tuple(axis for axis in perm if axis not in axes)
+    order = tuple(int(position) for position in np.argsort(np.argsort(kept)))
+    if order != tuple(range(len(order))):
+        reduced = editor.insert(node, "Transpose", reduced, origin=origin, perm=order)
+    editor.replace(node.output, reduced)
+
+
 def _common_perm(editor: Editor, node: Node) -> Perm | None:
     """The permutation of all operands that are no constants, when they agree and nothing else reads them."""
     perms: set[Perm] = set()
@@ -102,12 +126,12 @@ def _removes_one(editor: Editor, node: Node) -> bool:
 
 
 def _meets_transpose(editor: Editor, node: Node) -> bool:
-    """Whether only Transposes read a node, perhaps after further element-wise nodes with constants."""
+    """Whether all readers absorb a transpose, perhaps after further element-wise nodes with constants."""
     for _ in range(_MAX_CHAIN):
         users = editor.users(node.output)
         if editor.is_output(node.output) or not users:
             return False
-        if all(user.op == "Transpose" and _all_plain(user) for user in users):
+        if all(_absorbs(user) and _all_plain(user) for user in users):
             return True
         if len(users) > 1 or not _is_elementwise(users[0]) or not _all_plain(users[0]):
             return False
@@ -128,6 +152,14 @@ def _before_transpose(editor: Editor, value: Value | None, inverse: Perm) -> Val
         return editor.constant(np.ascontiguousarray(full), TensorType(value.dtype, full.shape), value.name)
     assert value.producer is not None
     return value.producer.operand(0)
+
+
+def _absorbs(node: Node) -> bool:
+    return node.op == "Transpose" or _is_reduction(node)
+
+
+def _is_reduction(node: Node) -> bool:
+    return node.op.startswith("Reduce") and "axes" in node.attrs
 
 
 def _is_elementwise(node: Node) -> bool:

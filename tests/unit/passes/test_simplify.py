@@ -90,6 +90,18 @@ def test_an_operand_of_lower_rank_stays():
     keeps(graph.returning(graph.op("Add", first, second)), SimplifyTranspose())
 
 
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize("axes", [(1, 2), (3,), (0, 2), ()])
+def test_a_reduction_needs_no_transpose_before_it(axes: tuple[int, ...], keepdims: bool):
+    graph = Graph()
+    y = _transpose(graph, graph.input(2, 3, 4, 5), TO_LAST)
+    y = graph.op("ReduceSum", graph.op("Relu", y), axes=axes, keepdims=keepdims)
+    function = fires(graph.returning(y), SimplifyTranspose())
+    assert operators(function)[:2] == ["Relu", "ReduceSum"]
+    gone = axes in ((1, 2), (3,)) and not keepdims
+    assert len(operators(function)) == (2 if gone else 3)
+
+
 def test_reshapes_merge():
     graph = Graph()
     once = graph.op("Reshape", graph.input(2, 3, 4), shape=(6, 4))
