@@ -14,7 +14,7 @@ from tilewright.loops.unroll import Unroll
 from tilewright.loops.vectorize import legalize_vectors
 from tilewright.lower.target import Choice, Group
 from tilewright.schedule.lower import lower_schedule
-from tilewright.tensor.ir import Reduce, Stage, Tensor, stages_of
+from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
 
 def lower_group(group: Group, choice: Choice) -> Kernel:
@@ -60,7 +60,6 @@ def _read_in_step(tensor: Tensor, output: Tensor, stages: list[Stage]) -> bool:
                 if any(r.source is tensor for v in body.values for r in reads_of(v)):
                     return False
                 continue
-            own = tuple(axis.var for axis in stage.axes)
-            if any(r.source is tensor and r.indices != own for r in reads_of(body)):
+            if any(r.source is tensor and not in_step(r, stage) for r in reads_of(body)):
                 return False
     return True

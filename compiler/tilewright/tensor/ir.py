@@ -16,6 +16,7 @@ from tilewright.errors import LoweringError
 from tilewright.expr import (
     Expr,
     ExprLike,
+    Read,
     Var,
     add,
     const,
@@ -219,6 +220,16 @@ def stages_of(outputs: Sequence[Tensor]) -> list[Stage]:
     for tensor in outputs:
         visit(tensor.stage)
     return list(ordered.values())
+
+
+def in_step(read: Read, stage: Stage) -> bool:
+    """Whether a stage reads a tensor of its own shape at its own index; on an axis of one element 0 is
+    that.
+    """
+    if read.source.shape != tuple(axis.extent for axis in stage.axes):
+        return False
+    pairs = zip(read.indices, stage.axes, strict=True)
+    return all(index == axis.var or (axis.extent == 1 and index == const(0)) for index, axis in pairs)
 
 
 def map_reads(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:

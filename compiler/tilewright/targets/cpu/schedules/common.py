@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tilewright.expr import Call, Expr, children, reads_of
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
-from tilewright.tensor.ir import Reduce, Stage, Tensor, stages_of
+from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
@@ -35,9 +35,9 @@ def one_result(group: Group) -> bool:
 
 
 def _in_step(stage: Stage, anchor: Tensor) -> bool:
-    own = tuple(axis.var for axis in stage.axes)
     reads = [r for body in stage.bodies for r in reads_of(body)]
-    return all(r.indices == own for r in reads if r.source is anchor or not r.source.stage.is_placeholder)
+    produced = [r for r in reads if r.source is anchor or not r.source.stage.is_placeholder]
+    return all(in_step(r, stage) for r in produced)
 
 
 def start(group: Group) -> Frame:
