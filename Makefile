@@ -1,0 +1,65 @@
+# Two commands for a fresh machine with Python 3.11 or later, make and pip: `make report` and `make test`.
+# Each creates .venv on its first run and installs into it; later runs start at once.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+MEASURED := build/report
+
+# The main job: what `make report` measures.
+MODELS := resnet18 mobilenet_v2 efficientnet_lite0
+CLASSIFIER := efficientnet_lite0
+ENGINES := --engine tilewright:cpu --engine ort
+THREADS := 1
+
+.PHONY: report publish test lint slow asv check-report clean
+.DELETE_ON_ERROR:
+
+report: $(INSTALLED)
+	mkdir -p $(MEASURED)
+	$(BIN)/tilewright bench $(MODELS) $(ENGINES) --threads $(THREADS) --json $(MEASURED)/bench.json
+	$(BIN)/tilewright accuracy $(CLASSIFIER) --dataset foolbox $(ENGINES) --threads $(THREADS) --json $(MEASURED)/accuracy.json
+	$(BIN)/tilewright report --bench $(MEASURED)/bench.json --accuracy $(MEASURED)/accuracy.json -o reports/out
+
+# A snapshot for the repository: the same, of committed code only, under the day's date.
+publish: $(INSTALLED)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(MAKE) report
+	$(BIN)/tilewright report --bench $(MEASURED)/bench.json --accuracy $(MEASURED)/accuracy.json -o reports/published/main-job
+	$(BIN)/tilewright report --check -o reports/published/main-job
+
+check-report: $(INSTALLED)
+	$(BIN)/tilewright report --check -o reports/published
+
+test: $(INSTALLED)
+	$(BIN)/python -m pytest -n 2 tests
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/lit tests/text
+
+slow: $(INSTALLED)
+	$(BIN)/python -m pytest -o addopts="-ra --strict-markers --strict-config" tests/slow
+
+lint: $(INSTALLED)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# asv trusts the commit that it is told, so only a clean checkout may be measured.
+asv: $(INSTALLED)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: asv stores results under a commit" >&2; exit 2; }
+	$(BIN)/asv run --config bench/asv.conf.json -E existing:same --set-commit-hash "$$(git rev-parse HEAD)" --show-stderr
+	$(BIN)/tilewright report --asv bench/results -o reports/out/asv
+
+$(INSTALLED): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed: make PYTHON=/path/to/python" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@# Without a terminal asv stops where it would ask for the machine's facts.
+	test -e "$$HOME/.asv-machine.json" || $(BIN)/asv machine --yes --config bench/asv.conf.json
+	touch $@
+
+clean:
+	rm -rf $(VENV) build reports/out bench/.asv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
