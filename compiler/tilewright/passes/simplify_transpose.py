@@ -32,8 +32,8 @@ class SimplifyTranspose(FunctionPass):
     4. Transpose(Relu(Transpose(x, p)), q)           ->  Relu(x) when q undoes p, else Transpose(Relu(x))
        through a chain of element-wise nodes too, all other operands constants, which are transposed instead:
        Transpose(Add(Transpose(x, p), c), q)         ->  Add(x, Transpose(c, inverse of p)) when q undoes p
-    5. ReduceMean(Transpose(x, p), axes)             ->  Transpose(ReduceMean(x, p[axes])), less to move, or no
-       Transpose at all when the axes that are left stay in order
+    5. ReduceMean(Transpose(x, p), axes)             ->  Transpose(ReduceMean(x, p[axes])), less to move, or
+       no Transpose at all when the axes that are left stay in order
 
     A transpose sinks only when it has no other reader. Nodes with chosen storages are left alone: there the
     transposes are free or wanted. Idempotent; O(n * length of the longest chain, at most 32).
