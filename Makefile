@@ -23,7 +23,7 @@ report: $(INSTALLED)
 	$(BIN)/tilewright accuracy $(CLASSIFIER) --dataset foolbox $(ENGINES) --threads $(THREADS) --json $(MEASURED)/accuracy.json
 	$(BIN)/tilewright report --bench $(MEASURED)/bench.json --accuracy $(MEASURED)/accuracy.json -o reports/out
 
-# A snapshot for the repository: the same, of committed code only, under the day's date.
+# The snapshot in the repository: the same job, of committed code only, with its raw data.
 publish: $(INSTALLED)
 	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
 	$(MAKE) report
