@@ -24,7 +24,7 @@ from tilewright.ops.evaluate import evaluate_function
 from tilewright.passes.verify import verify_function
 from tilewright.pipeline import passes_for, program_passes_for
 from tilewright.program.planner import plan
-from tilewright.program.summary import summarise
+from tilewright.program.summary import summarise, with_target_info
 from tilewright.program.verify import verify_program
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.package import Package
@@ -157,7 +157,7 @@ def _compile(source: Source, options: CompileOptions, target: Target, progress: 
     placed = plan(program)
     dump.planned(program, placed)
     segment = target.assemble(program, placed)
-    segment = replace(segment, info={**summarise(program, placed), **segment.info})
+    segment = replace(segment, info=with_target_info(summarise(program, placed), segment.info))
     return package_of(source, options, (segment,), info)
 
 

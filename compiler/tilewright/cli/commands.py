@@ -53,6 +53,9 @@ def run(
     output_dir: Annotated[
         Path | None, typer.Option(metavar="D", help="write each output as NAME.npy")
     ] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="T.json", help="write what ran when, for ui.perfetto.dev")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="of the inputs that are not given")] = 0,
     json_to: Json = None,
     quiet: Quiet = False,
@@ -60,7 +63,7 @@ def run(
     """Run a model once and describe its outputs."""
     from tilewright.cli.run_command import Request, run_model
 
-    request = Request(model, tuple(input or ()), tuple(output or ()), output_dir, seed, json_to, quiet)
+    request = Request(model, tuple(input or ()), tuple(output or ()), output_dir, trace, seed, json_to, quiet)
     run_model(request, options)
 
 

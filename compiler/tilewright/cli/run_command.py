@@ -17,13 +17,14 @@ from rich.table import Table
 
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
-from tilewright.cli.output import compile_progress, write_json
+from tilewright.cli.output import check_writable, compile_progress, write_json
 from tilewright.config import CompileOptions
 from tilewright.driver import compile_with
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Value
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.package import Argument
+from tilewright.runtime.tracing import chrome_trace
 from tilewright.source import Source
 
 LARGEST_INTEGER = 10  # seeded integers are mostly indices: they must be small
@@ -37,6 +38,7 @@ class Request:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     output_dir: Path | None
+    trace: Path | None
     seed: int
     json_to: str | None
     quiet: bool
@@ -47,11 +49,11 @@ def run_model(request: Request, options: CompileOptions) -> None:
     given = dict(_input_file(text) for text in request.inputs)
     if request.output_dir is not None:
         _make_folder(request.output_dir)
+    if request.trace is not None:
+        check_writable(request.trace)
     executable = _executable(request, options)
     inputs = {a.name: _seeded(a, request.seed) for a in executable.inputs if a.name not in given}
-    start = time.perf_counter()
-    results = executable.run(inputs | given)
-    seconds = time.perf_counter() - start
+    results, seconds = _timed(executable, inputs | given, request.trace)
     names = _chosen(request, list(results))
     if request.output_dir is not None:
         for name in names:
@@ -61,6 +63,19 @@ def run_model(request: Request, options: CompileOptions) -> None:
         write_json(request.json_to, {"outputs": rows, "seconds": seconds})
     if request.json_to != "-":
         _show(rows, seconds)
+
+
+def _timed(
+    executable: Executable, inputs: dict[str, np.ndarray], trace: Path | None
+) -> tuple[dict[str, np.ndarray], float]:
+    start = time.perf_counter()
+    if trace is None:
+        results = executable.run(inputs)
+        return results, time.perf_counter() - start
+    results, spans = executable.trace(inputs)
+    seconds = time.perf_counter() - start
+    write_json(str(trace), chrome_trace(spans))
+    return results, seconds
 
 
 def _executable(request: Request, options: CompileOptions) -> Executable:

@@ -57,6 +57,15 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     }
 
 
+def with_target_info(summary: dict[str, Any], info: dict[str, Any]) -> dict[str, Any]:
+    """The summary with what the target knows in addition: facts of its own, and columns of the kernels'
+    rows.
+    """
+    more = {row["name"]: row for row in info.get("kernels", [])}
+    kernels = [{**more.get(row["name"], {}), **row} for row in summary["kernels"]]
+    return {**info, **summary, "kernels": kernels}
+
+
 def _with_times(body: tuple[Instruction, ...], times: int) -> Iterator[tuple[Instruction, int]]:
     """All instructions with how often they run at most: both sides of a branch count."""
     for instruction in body:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,15 @@ class Loaded(Protocol):
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Reads C-contiguous inputs of the ports' types, fills C-contiguous outputs. Raises RunError."""
+        ...
+
+
+@runtime_checkable
+class Tracing(Protocol):
+    """A loaded segment that can tell where its time goes."""
+
+    def trace(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[tuple[str, float]]:
+        """As `run`; the seconds spent in each instruction by its name, in order of execution."""
         ...
 
 

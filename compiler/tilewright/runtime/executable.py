@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tilewright.runtime.artefact import read_artefact, write_artefact
 from tilewright.runtime.device import Loaded
 from tilewright.runtime.package import Argument, Package, argument
 from tilewright.runtime.registry import device_for
+from tilewright.runtime.tracing import Span, Traced
 
 
 class Executable:
@@ -88,6 +90,18 @@ class Executable:
             loaded.run([values[name] for name in takes], results)
             values.update(zip((a.name for a in gives), results, strict=True))
         return {name: values[name] for name in self._results}
+
+    def trace(self, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Span]]:
+        """As `run`, with what ran when: a span for each segment, and one for each instruction where the
+        device tells.
+        """
+        spans: list[Span] = []
+        start = time.perf_counter()
+        traced = [
+            Traced(loaded, segment.target, spans, start)
+            for loaded, segment in zip(self._loaded, self.package.segments, strict=True)
+        ]
+        return Executable(self.package, traced).run(inputs), spans
 
     def _targets(
         self, out: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]

@@ -9,6 +9,7 @@ import pytest
 
 from tilewright.errors import ArtefactError, RunError
 from tilewright.runtime.executable import Executable
+from tilewright.runtime.tracing import chrome_trace
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -105,3 +106,26 @@ def test_what_cannot_be_saved_gives_its_reason(package, tmp_path):
     with pytest.raises(ArtefactError, match="made of air"):
         exe.save(tmp_path / "x.tw")
     assert list(tmp_path.iterdir()) == []
+
+
+class _Telling:
+    """A segment that knows its instructions."""
+
+    def run(self, inputs, outputs):
+        outputs[0][...] = inputs[0]
+
+    def trace(self, inputs, outputs):
+        self.run(inputs, outputs)
+        return [("conv", 0.25), ("relu", 0.5)]
+
+
+def test_a_trace_has_the_results_and_spans(package, chain):
+    results, spans = Executable(package, [_Telling()]).trace({"x": X})
+    np.testing.assert_array_equal(results["y"], X)
+    assert [(s.name, s.row) for s in spans] == [("segment scaler", 0), ("conv", 1), ("relu", 1)]
+    events = chrome_trace(spans)["traceEvents"]
+    assert events[2]["ts"] - events[1]["ts"] == pytest.approx(0.25e6)
+    assert events[2]["dur"] == pytest.approx(0.5e6)
+    results, spans = Executable.of(chain).trace({"a": X, "b": X})
+    np.testing.assert_array_equal(results["y"], 2 * (6 * X + X))
+    assert [s.name for s in spans] == ["segment scaler"] * 2

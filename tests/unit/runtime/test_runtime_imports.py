@@ -30,6 +30,7 @@ OURS = {
     "tilewright.runtime.executable",
     "tilewright.runtime.package",
     "tilewright.runtime.registry",
+    "tilewright.runtime.tracing",
     "tilewright.segment",
     "scaler_device",
 }
