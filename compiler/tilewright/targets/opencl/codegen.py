@@ -30,7 +30,7 @@ from tilewright.loops.ir import (
 )
 from tilewright.targets.opencl.c_types import Names, memory_type, private_type, value_type
 from tilewright.targets.opencl.expressions import Expressions, Home, Lane, Scope, flat_index
-from tilewright.targets.opencl.placement import accesses, lane_of, place
+from tilewright.targets.opencl.placement import accesses, halved, lane_of, place
 from tilewright.targets.opencl.ranges import fits_int32, step_of
 
 _THREAD = re.compile(r"(global|group|block|local|thread)\.([012])")
@@ -195,6 +195,10 @@ class _Generator:
     def _loop(self, stmt: For, depth: int, lane: Lane | None) -> None:
         if stmt.kind == LoopKind.BOUND:
             self._bound(stmt, depth, lane)
+            return
+        parts = halved(stmt) if lane is None else None
+        if parts is not None:
+            self._loop(parts, depth, None)
             return
         lanes = lane_of(stmt) if lane is None else None
         if lanes is not None:

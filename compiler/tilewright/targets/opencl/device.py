@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class OpenClDevice:
 
 
 class OpenClLoaded:
-    """A segment on its device. Runs one at a time: they share the arena, so a lock lets them in one by one."""
+    """A segment on its device. Concurrent runs share its memory, so a lock lets them in one by one."""
 
     def __init__(self, segment: Segment, code: dict[str, Any], found: Found) -> None:
         self._cl = cl = pyopencl_module()
@@ -50,14 +51,23 @@ class OpenClLoaded:
         try:
             self._context = cl.Context([found.handle])
             self._queue = cl.CommandQueue(self._context)
-            program = cl.Program(self._context, code["source"])
-            self._program = program.build(options=[_ROUNDED] if code["rounded_divide"] else [])
+            self._program = self._build(code)
             # held here, because a kernel does not keep its arguments alive
             self._regions = self._allocate(segment)
             self._steps = [self._step(launch) for launch in code["launches"]]
             self._queue.finish()
         except cl.Error as error:
             raise RunError(f"OpenCL device '{found.label}' refused the program: {error}") from error
+
+    def _build(self, code: dict[str, Any]) -> Any:
+        """The built program. A driver's cache that a dying process left damaged is bypassed."""
+        options = [_ROUNDED] if code["rounded_divide"] else []
+        program = self._cl.Program(self._context, code["source"]).build(options=options)
+        names = {launch["kernel"] for launch in _kernels(code["launches"])}
+        if names <= set(program.kernel_names.split(";")):
+            return program
+        fresh = f"{code['source']}\n// {uuid4()}\n"
+        return self._cl.Program(self._context, fresh).build(options=options)
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """See `runtime.device.Loaded`. Raises RunError when the device fails."""
@@ -88,13 +98,13 @@ class OpenClLoaded:
 
     def _write(self, port: Port, array: np.ndarray) -> None:
         if array.nbytes:
-            region = self._regions["mutable"]
-            self._cl.enqueue_copy(self._queue, region, array, dst_offset=int(port.offset), is_blocking=True)
+            region, data = self._regions["mutable"], array.reshape(-1).view(np.uint8)
+            self._cl.enqueue_copy(self._queue, region, data, dst_offset=int(port.offset), is_blocking=True)
 
     def _read(self, port: Port, array: np.ndarray) -> None:
         if array.nbytes:
-            region = self._regions["mutable"]
-            self._cl.enqueue_copy(self._queue, array, region, src_offset=int(port.offset), is_blocking=True)
+            region, data = self._regions["mutable"], array.reshape(-1).view(np.uint8)
+            self._cl.enqueue_copy(self._queue, data, region, src_offset=int(port.offset), is_blocking=True)
 
     def _step(self, launch: dict[str, Any]) -> Step:
         kinds = {"kernel": self._launch_step, "copy": self._copy_step, "branch": self._branch_step}
@@ -144,6 +154,16 @@ class OpenClLoaded:
         return step
 
 
+def _kernels(launches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """All kernel launches, those in branches included."""
+    for launch in launches:
+        if launch["kind"] == "kernel":
+            yield launch
+        elif launch["kind"] == "branch":
+            yield from _kernels(launch["then"])
+            yield from _kernels(launch["orelse"])
+
+
 def _check_limits(found: Found, needs: dict[str, int], segment: Segment) -> None:
     """Whether the device can hold and launch the segment. Raises ArtefactError."""
     device = found.handle
@@ -155,8 +175,8 @@ def _check_limits(found: Found, needs: dict[str, int], segment: Segment) -> None
     for what, size in regions.items():
         if size > device.max_mem_alloc_size:
             raise ArtefactError(
-                f"OpenCL device '{found.label}': {what} need one buffer of {size} bytes, the largest it allows "
-                f"is {device.max_mem_alloc_size}; choose another device or a smaller batch"
+                f"OpenCL device '{found.label}': {what} need one buffer of {size} bytes, it allows at most "
+                f"{device.max_mem_alloc_size}; choose another device or a smaller batch"
             )
     if sum(regions.values()) > device.global_mem_size:
         raise ArtefactError(

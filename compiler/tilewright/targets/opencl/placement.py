@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tilewright.dtypes import F32
-from tilewright.expr import Const, Expr, Var, free_vars, reads_of
+from tilewright.expr import Const, Expr, Var, const, free_vars, reads_of, substitute
 from tilewright.loops.ir import (
     Block,
     Buffer,
@@ -15,11 +16,15 @@ from tilewright.loops.ir import (
     Stmt,
     Store,
     expressions,
+    map_expressions,
     sub_statements,
 )
 from tilewright.targets.opencl.expressions import Home, Lane
 
-WIDTHS = (2, 4, 8, 16)
+# Not 16: where registers have 256 bits, PoCL 3.0 passes such vectors to its vload16 in a way that its own
+# LLVM cannot compile, and ends the process.
+WIDTHS = (2, 4, 8)
+WIDEST = WIDTHS[-1]
 
 Access = tuple[str, tuple[Expr, ...], Lane | None]
 
@@ -34,6 +39,23 @@ def lane_of(loop: For) -> Lane | None:
     if loop.extent.value not in WIDTHS or loop.start != Const(0, loop.start.dtype):
         return None
     return Lane(loop.var.name, int(loop.extent.value)) if _shared_control(loop.body, loop.var.name) else None
+
+
+def halved(loop: For) -> For | None:
+    """A vector loop of 16, 24, ... lanes as a loop over vectors of the widest kind; None for others.
+
+    vectorized j in 0..16: s(j)     ->     for j.part in 0..2: vectorized j in 0..8: s(j.part * 8 + j)
+    """
+    if loop.kind != LoopKind.VECTORIZED or not isinstance(loop.extent, Const):
+        return None
+    extent = int(loop.extent.value)
+    if extent <= WIDEST or extent % WIDEST or loop.start != Const(0, loop.start.dtype):
+        return None
+    part = Var(f"{loop.var.name}.part")
+    moved = part * WIDEST + loop.var
+    body = map_expressions(loop.body, lambda e: substitute(e, {loop.var.name: moved}))
+    inner = replace(loop, body=body, extent=const(WIDEST))
+    return For(part, const(extent // WIDEST), inner, LoopKind.UNROLLED)
 
 
 def _shared_control(stmt: Stmt, name: str) -> bool:

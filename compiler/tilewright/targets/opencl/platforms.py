@@ -1,4 +1,4 @@
-"""Finding OpenCL devices by name. Never "the first": which one is first changes with every driver that is installed."""
+"""Finding OpenCL devices by name, never as "the first": every installed driver may change which that is."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tilewright.errors import UsageError
 
 _POCL = "Portable Computing Language"
 _INSTALL = "install the embedded CPU device with: pip install 'tilewright[opencl]'"
-_prepared: list[int | None] = []  # the thread count that this process's PoCL was started with
+_prepared: list[int | None] = []  # one element once PoCL was started: its thread count
 
 
 @dataclass(frozen=True)
 class Found:
-    """A device that is present. label: `platform: device`, made distinct; version: of the platform's driver."""
+    """A device that is present. label: `platform: device`, made distinct; version: of the driver."""
 
     label: str
     version: str
@@ -50,7 +50,7 @@ def pyopencl_module() -> ModuleType:
         raise UsageError(
             f"target opencl needs pyopencl, which cannot be imported ({error}); {_INSTALL}"
         ) from error
-    return pyopencl  # type: ignore[no-any-return]
+    return pyopencl
 
 
 def choose_device(name: str = "", threads: int | None = None) -> Found:
@@ -109,7 +109,7 @@ def _with_threads(found: Found, threads: int | None) -> Found:
     if threads is None or not found.is_cpu or units <= threads:
         return found
     raise UsageError(
-        f"OpenCL device '{found.label}' runs on {units} threads in this process, and {threads} were asked for; "
+        f"OpenCL device '{found.label}' runs on {units} threads in this process, not on {threads}; "
         "PoCL fixes the number when it starts: ask in a fresh process, or limit the process with taskset"
     )
 

@@ -1,0 +1,176 @@
+"""One template for every group: outputs are tiled, each work-item computes one tile in registers.
+
+Element-wise producers are inlined. A reduction whose elements correspond to the output's is computed tile by
+tile inside the bound loops; reductions that several output elements share (softmax, normalisation) are computed
+once a row, by the work-item that owns the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tilewright.dtypes import F32
+from tilewright.expr import Expr, Read, free_vars, reads_of, substitute
+from tilewright.lower.target import Choice, Group
+from tilewright.schedule.schedule import Schedule
+from tilewright.schedule.state import StageState, is_reduction
+from tilewright.tensor.ir import Reduce, Tensor
+
+_WIDTHS = (8, 4)
+_LARGEST = 8  # outputs of a work-item along one axis
+_SHORT = 32  # a reduction over fewer elements is not worth a tile of channels
+_DIMENSIONS = 3  # of the index space of work-items
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Outputs of one work-item along the channel axis and the last axis; lanes: the last axis is a vector."""
+
+    channels: int = 1
+    width: int = 1
+    lanes: bool = False
+
+
+def schedule_generic(group: Group) -> Choice:
+    """The default schedule of a group."""
+    schedule = Schedule(group.outputs)
+    roots = list(schedule.state.outputs)
+    kept = {name for name, stage in schedule.state.stages.items() if name in roots or is_reduction(stage)}
+    owners = {name: _owners(schedule, name, roots) for name in kept}
+    for name in list(schedule.state.stages):
+        if name not in kept:
+            schedule.compute_inline(name)
+    if any(len(users) > 1 for users in owners.values()):
+        return Choice("serial", schedule)  # one work-item keeps what several outputs read
+    for root in roots:
+        _schedule_root(schedule, root, [n for n in kept if n not in roots and owners[n] == {root}])
+    return Choice("generic", schedule)
+
+
+def _owners(schedule: Schedule, name: str, roots: list[str]) -> set[str]:
+    """Outputs that need an intermediate stage, and not through another output."""
+    if name in roots:
+        return set()
+    found: set[str] = set()
+    for reader in schedule.state.consumers(name):
+        found |= {reader.name} if reader.name in roots else _owners(schedule, reader.name, roots)
+    return found
+
+
+def _schedule_root(schedule: Schedule, root: str, producers: list[str]) -> None:
+    stage = schedule.state.stage(root)
+    shape = [axis.extent for axis in stage.stage.axes]
+    if not shape or not prod(shape):
+        return  # one element, or none: there is nothing to share out
+    ordered = [name for name in schedule.state.stages if name in producers]
+    if is_reduction(stage):
+        ordered.append(schedule.cache_write(root, "register"))
+    if len(ordered) <= 1 and all(_in_step(schedule, stage, name) for name in ordered):
+        _schedule_tiles(schedule, stage, ordered)
+    else:
+        _schedule_rows(schedule, stage, ordered)
+
+
+def _in_step(schedule: Schedule, stage: StageState, producer: str) -> bool:
+    """Whether each output element reads the producer at its own index only."""
+    outputs = schedule.state.stage(producer).stage.outputs
+    own = tuple(axis.var for axis in stage.stage.axes)
+    return all(r.indices == own for r in _reads(schedule, stage, outputs))
+
+
+def _reads(schedule: Schedule, stage: StageState, tensors: tuple[Tensor, ...]) -> list[Read]:
+    """Reads of the tensors by a stage, also through the stages that are inlined into it."""
+    wanted = set(map(id, tensors))
+    pending: list[Expr] = []
+    for body in stage.stage.bodies:
+        pending += body.values if isinstance(body, Reduce) else (body,)
+    found: list[Read] = []
+    while pending:
+        for r in reads_of(pending.pop()):
+            if id(r.source) in wanted:
+                found.append(r)
+            inlined = schedule.state.stages.get(r.source.stage.name)
+            if inlined is not None and inlined.attach.how == "inline":
+                axes = [axis.name for axis in inlined.stage.axes]
+                bindings = dict(zip(axes, r.indices, strict=True))
+                pending.append(substitute(inlined.stage.bodies[r.source.index], bindings))
+    return found
+
+
+def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str]) -> None:
+    """Each work-item computes channels x width outputs; the sums of a producer stay in registers."""
+    sums = schedule.state.stage(producers[0]) if producers else None
+    tile = _tile(stage, sums)
+    axes = [axis.name for axis in stage.stage.axes]
+    inner: list[str] = []
+    outer = list(axes)
+    for position, factor in ((1, tile.channels), (len(axes) - 1, tile.width)):
+        if factor > 1:
+            outer[position], within = schedule.split(stage.name, axes[position], factor)
+            inner.append(within)
+    schedule.reorder(stage.name, *outer, *inner)
+    last = _bind(schedule, stage, outer)
+    _write_out(schedule, stage.name, inner, tile)
+    if sums is None:
+        return
+    if sums.scope != "register":
+        schedule.set_scope(sums.name, "register")
+    schedule.compute_at(sums.name, stage.name, last)
+    data = [axis.name for axis in sums.stage.axes]
+    schedule.reorder(sums.name, *(axis.name for axis in sums.stage.reduce_axes), *data)
+    _write_out(schedule, sums.name, data, tile)
+
+
+def _write_out(schedule: Schedule, stage: str, inner: list[str], tile: _Tile) -> None:
+    """Vector loop over the last of the tile's loops, straight code for the others."""
+    for position, name in enumerate(inner):
+        if tile.lanes and position == len(inner) - 1:
+            schedule.vectorize(stage, name)
+        else:
+            schedule.unroll(stage, name)
+
+
+def _tile(stage: StageState, sums: StageState | None) -> _Tile:
+    shape = [axis.extent for axis in stage.stage.axes]
+    dtypes = (*stage.stage.dtypes, *(sums.stage.dtypes if sums else ()))
+    plain = len(stage.stage.dtypes) == 1 and all(dtype == F32 for dtype in dtypes)
+    if not plain:
+        return _Tile()
+    width = next((n for n in _WIDTHS if shape[-1] % n == 0), 0)
+    if sums is None:
+        return _Tile(width=max(width, 1), lanes=width > 1)
+    long = prod(axis.extent for axis in sums.stage.reduce_axes) >= _SHORT
+    channels = _divisor(shape[1]) if long and len(shape) > 2 else 1
+    return _Tile(channels, width or _divisor(shape[-1]), lanes=width > 1)
+
+
+def _divisor(extent: int) -> int:
+    """The largest divisor of an extent that a tile may have."""
+    return max(n for n in range(1, _LARGEST + 1) if extent % n == 0)
+
+
+def _bind(schedule: Schedule, stage: StageState, loops: list[str]) -> str:
+    """Bind loops, the innermost to dimension 0; leading ones are fused. Returns the innermost bound loop."""
+    surplus = len(loops) - _DIMENSIONS
+    if surplus > 0:
+        loops = [schedule.fuse(stage.name, *loops[: surplus + 1]), *loops[surplus + 1 :]]
+    for dimension, loop in enumerate(reversed(loops)):
+        schedule.bind(stage.name, loop, f"global.{dimension}")
+    return loops[-1]
+
+
+def _schedule_rows(schedule: Schedule, stage: StageState, producers: list[str]) -> None:
+    """A work-item owns all outputs that share the producers' elements, and computes these first."""
+    used: set[str] = set()
+    for name in producers:
+        for r in _reads(schedule, stage, schedule.state.stage(name).stage.outputs):
+            used |= set().union(*map(free_vars, r.indices))
+    axes = [axis.name for axis in stage.stage.axes]
+    rows = [name for name in axes if name in used]
+    if not rows:
+        return  # all outputs share them: one work-item computes everything
+    schedule.reorder(stage.name, *rows, *(name for name in axes if name not in used))
+    last = _bind(schedule, stage, rows)
+    for name in producers:
+        schedule.compute_at(name, stage.name, last)

@@ -1,0 +1,127 @@
+"""The OpenCL target: schedules for groups, and whole programs as one segment."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tilewright.config import CompileOptions
+from tilewright.errors import CodegenError
+from tilewright.graph.ir import Node
+from tilewright.lower.target import Choice, Group
+from tilewright.machine import Machine
+from tilewright.ops.operator import operator_of
+from tilewright.program.ir import Program
+from tilewright.program.plan import Plan
+from tilewright.segment import Port, Segment
+from tilewright.targets.opencl.c_types import Names
+from tilewright.targets.opencl.codegen import Phase, generate
+from tilewright.targets.opencl.detect import detect
+from tilewright.targets.opencl.launches import launches_of
+from tilewright.targets.opencl.preamble import preamble_for
+from tilewright.targets.opencl.schedules.generic import schedule_generic
+
+_ARGUMENT_BYTES = 16  # a pointer and an offset for each parameter
+
+
+class OpenClTarget:
+    """machine: None detects the device that the options name. Raises UsageError when it is absent."""
+
+    name = "opencl"
+
+    def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
+        _, _, self.device = options.target.partition(":")
+        self.machine = detect(self.device, options.threads) if machine is None else machine
+
+    def should_lower(self, node: Node) -> bool:
+        """Operators with an expression or a loop program of their own are kept whole."""
+        declaration = operator_of(node)
+        return declaration.compute is None and declaration.loops is None
+
+    def schedule(self, group: Group) -> Choice:
+        return schedule_generic(group)
+
+    def assemble(self, program: Program, plan: Plan) -> Segment:
+        """One OpenCL program and its launches. Raises CodegenError naming a kernel that cannot run."""
+        names = Names()
+        phases = {name: generate(kernel, names) for name, kernel in program.kernels.items()}
+        for name, parts in phases.items():
+            for part in parts:
+                self._check(name, part)
+        texts = [part.text for parts in phases.values() for part in parts]
+        body = "\n".join(texts)
+        launches = list(launches_of(program.body, plan, phases, self.machine))
+        everything = [part for parts in phases.values() for part in parts]
+        code = {
+            "device": self.device,
+            "source": f"{preamble_for(body)}\n{body}",
+            "launches": launches,
+            "needs": _needs(everything, body),
+            "rounded_divide": self.machine.has("rounded_divide"),
+        }
+        return Segment(
+            target=self.name,
+            code=json.dumps(code).encode(),
+            constants=_constants(program, plan),
+            inputs=tuple(_port(name, memory, plan) for name, memory in program.inputs),
+            outputs=tuple(_port(name, memory, plan) for name, memory in program.outputs),
+            mutable_bytes=plan.mutable_bytes,
+            arena_bytes=plan.arena_bytes,
+            info=self._info(program, plan, phases, len(launches)),
+        )
+
+    def _check(self, name: str, part: Phase) -> None:
+        """Refuse before a driver does, with the reason."""
+        limits = self.machine.limits
+        items = int(np.prod(part.local_size)) if part.local_size else 1
+        found = {
+            "work_group": (items, "items in a work-group"),
+            "local_bytes": (part.shared_bytes, "bytes of local memory"),
+            "parameter_bytes": (_ARGUMENT_BYTES * len(part.params), "bytes of parameters"),
+        }
+        for key, (wanted, what) in found.items():
+            if key in limits and wanted > limits[key]:
+                raise CodegenError(
+                    f"kernel '{name}' needs {wanted} {what}, '{self.machine.name}' allows {limits[key]}"
+                )
+
+    def _info(
+        self, program: Program, plan: Plan, phases: dict[str, tuple[Phase, ...]], launches: int
+    ) -> dict[str, Any]:
+        kernels = [
+            {"name": name, "launches": len(parts), **program.notes.get(name, {})}
+            for name, parts in phases.items()
+        ]
+        memory = {
+            "arena_bytes": plan.arena_bytes,
+            "sum_bytes": plan.sum_bytes,
+            "lower_bound": plan.lower_bound,
+            "constant_bytes": plan.constant_bytes,
+            "mutable_bytes": plan.mutable_bytes,
+        }
+        return {"device": self.machine.name, "kernels": kernels, "memory": memory, "launches": launches}
+
+
+def _needs(parts: list[Phase], source: str) -> dict[str, int]:
+    """What a device must have to run the source."""
+    groups = [int(np.prod(part.local_size)) for part in parts if part.local_size is not None]
+    return {
+        "work_group": max(groups, default=1),
+        "local_bytes": max((part.shared_bytes for part in parts), default=0),
+        "fp64": int("double" in source),
+    }
+
+
+def _constants(program: Program, plan: Plan) -> np.ndarray:
+    """All constants in one block of bytes, at the plan's offsets."""
+    block = np.zeros(plan.constant_bytes, np.uint8)
+    for name, (memory, data) in program.constants.items():
+        offset = plan.offsets[name]
+        block[offset : offset + memory.bytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    return block
+
+
+def _port(name: str, memory: Any, plan: Plan) -> Port:
+    return Port(name, str(memory.dtype), tuple(memory.logical), plan.offsets[memory.name])
