@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
-from tilewright.expr import Expr, substitute
+from tilewright.expr import Expr, select, substitute
 from tilewright.loops.ir import LoopKind
 from tilewright.schedule.state import (
     Attach,
@@ -25,7 +25,7 @@ from tilewright.schedule.state import (
     redirect,
     rename_axes,
 )
-from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor
+from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor, identity_of
 
 
 @dataclass(frozen=True)
@@ -320,6 +320,76 @@ class CacheRead(Primitive):
 
 
 @dataclass(frozen=True)
+class Rfactor(Primitive):
+    """Partial sums: a new stage `NAME.rf` reduces one block of the terms, the stage itself reduces the blocks.
+
+    The axes `outer` and the blocks of `factor` turns of `axis` become data axes of the new stage, in front. Sums of blocks
+    are more accurate than one long sum, and blocks can be computed apart.
+
+        c = sum(f(k) for k in 0..n)   ->   c.rf[b] = sum(f(b * factor + k) for k in 0..factor)
+                                           c = sum(c.rf[b] for b in 0..ceil(n / factor))
+    """
+
+    keyword: ClassVar[str] = "rfactor"
+    outer: tuple[str, ...]
+    axis: str
+    factor: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.stage}.rf"
+
+    def apply(self, state: State) -> None:
+        target = state.stage(self.stage)
+        stage = target.stage
+        if not is_reduction(target) or len(stage.bodies) != 1:
+            raise ScheduleError(f"rfactor: '{self.stage}' must be a reduction of one value")
+        if target.relations or any(leaf.loop != LoopKind.SERIAL for leaf in target.leaves):
+            raise ScheduleError(f"rfactor: must come before other primitives of '{self.stage}'")
+        by_name = {a.name: a for a in stage.reduce_axes}
+        unknown = [name for name in (*self.outer, self.axis) if name not in by_name]
+        if unknown or self.axis in self.outer or self.factor < 1:
+            raise ScheduleError(
+                f"rfactor: expected reduce axes of '{self.stage}' ({', '.join(by_name)}) and a positive factor, "
+                f"found {', '.join((*self.outer, self.axis))} and {self.factor}"
+            )
+        body = stage.bodies[0]
+        assert isinstance(body, Reduce)
+        blocks = [by_name[name] for name in self.outer]
+        blocked = by_name[self.axis]
+        count = -(-blocked.extent // self.factor)
+        chunk = Axis(f"{blocked.name}.block", count, "reduce")
+        partial = self._partial(stage, body, blocks, blocked, count)
+        state.insert_before(self.stage, StageState(partial, new_leaves(partial)))
+        total = partial.outputs[0][(*blocks, chunk, *stage.axes)]
+        stage.bodies = (Reduce(body.reducer, (total,), (*blocks, chunk), 0, body.dtype),)
+        target.leaves = new_leaves(stage)
+
+    def _partial(self, stage: Stage, body: Reduce, blocks: list[Axis], blocked: Axis, count: int) -> Stage:
+        """The stage of the blocks' sums: axes are blocks, block of `axis`, then those of the stage."""
+        kept = [a for a in body.axes if a not in blocks and a != blocked]
+        first = len(stage.axes)  # a stage factored twice has axes b2, b3, ...
+        leading = [Axis(f"{self.name}.b{i}", a.extent) for i, a in enumerate([*blocks, blocked], first)]
+        leading[-1] = Axis(leading[-1].name, count)
+        data = rename_axes(self.name, stage.axes)
+        reduced = rename_axes(self.name, [*kept, blocked])
+        inner = Axis(reduced[blocked.name].name, min(self.factor, blocked.extent), "reduce")
+        position = leading[-1].var * self.factor + inner.var
+        bindings: dict[str, Expr] = {old: axis.var for old, axis in (data | reduced).items()}
+        bindings |= {a.name: axis.var for a, axis in zip(blocks, leading, strict=False)}
+        bindings[blocked.name] = position
+        value = substitute(body.values[0], bindings)
+        if blocked.extent % inner.extent:
+            value = select(position < blocked.extent, value, identity_of(body))
+        axes = (*leading, *(data[a.name] for a in stage.axes))
+        partial = Stage(self.name, axes, (), stage.dtypes)
+        partial.outputs = (Tensor(partial),)
+        order = tuple(inner if a == blocked else reduced[a.name] for a in body.axes if a not in blocks)
+        partial.bodies = (Reduce(body.reducer, (value,), order, 0, body.dtype),)
+        return partial
+
+
+@dataclass(frozen=True)
 class Tensorize(Primitive):
     """The loops from `axis` inwards become one call of a declared intrinsic, whose meaning they must
     match.
@@ -339,7 +409,7 @@ PRIMITIVES: dict[str, type[Primitive]] = {
     p.keyword: p
     for p in (
         *(Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeInline, ComputeAt),
-        *(SetScope, CacheWrite, CacheRead, Tensorize),
+        *(SetScope, CacheWrite, CacheRead, Rfactor, Tensorize),
     )
 }
 

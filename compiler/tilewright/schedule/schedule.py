@@ -99,6 +99,12 @@ class Schedule:
         self.apply(step)
         return step.name
 
+    def rfactor(self, where: Where, outer: Sequence[str], axis: str, factor: int) -> str:
+        """Name of the new stage."""
+        step = p.Rfactor(_name(where), tuple(outer), axis, factor)
+        self.apply(step)
+        return step.name
+
     def tensorize(self, where: Where, axis: str, intrinsic: str) -> None:
         self.apply(p.Tensorize(_name(where), axis, intrinsic))
 
@@ -109,7 +115,7 @@ class Schedule:
 def format_step(step: p.Primitive) -> str:
     """`keyword argument ...`; a tuple is joined with commas."""
     values = [getattr(step, f.name) for f in fields(step)]
-    words = [",".join(v) if isinstance(v, tuple) else str(v) for v in values]
+    words = [(",".join(v) or "-") if isinstance(v, tuple) else str(v) for v in values]
     return " ".join([step.keyword, *words])
 
 
@@ -134,7 +140,7 @@ def parse_steps(text: str) -> tuple[p.Primitive, ...]:
 
 def _parse_word(type_name: str, word: str) -> object:
     if type_name.startswith("tuple"):
-        return tuple(word.split(","))
+        return tuple(word.split(",")) if word != "-" else ()
     return int(word) if type_name == "int" else word
 
 

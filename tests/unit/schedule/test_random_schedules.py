@@ -61,7 +61,7 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
         axes = schedule.axes(stage)
         axis, other = rng.choice(axes), rng.choice(axes)
         consumers = [s.name for s in schedule.state.consumers(stage)]
-        choice = rng.randrange(10)
+        choice = rng.randrange(11)
         try:
             if choice <= 1:
                 schedule.split(stage, axis, rng.randint(1, 7))
@@ -80,6 +80,14 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
                 schedule.compute_at(stage, consumer, rng.choice(schedule.axes(consumer)))
             elif choice == 8:
                 schedule.compute_inline(stage)
+            elif choice == 9:
+                reduced = [a.name for a in schedule.state.stages[stage].stage.reduce_axes] or axes
+                schedule.rfactor(
+                    stage,
+                    rng.sample(reduced[1:], rng.randint(0, len(reduced) - 1)),
+                    reduced[0],
+                    rng.randint(1, 5),
+                )
             elif rng.random() < 0.5:
                 schedule.cache_write(stage, "local")
             else:
