@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from tilewright.expr import Call, Expr, children, reads_of
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
+BLOCK = 256  # terms of one uninterrupted sum
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 
 @dataclass
 class Frame:
-    """A schedule under construction. result: stage of the output; sums: stage of the anchor's reduction."""
+    """A schedule under construction.
+
+    result: stage of the output; sums: stage of the anchor's reduction; partial: stage of its blocks, or
+    `sums` again.
+    """
 
     schedule: Schedule
     result: str
     sums: str
+    partial: str
 
 
 def one_result(group: Group) -> bool:
@@ -50,7 +57,7 @@ def start(group: Group) -> Frame:
     else:
         sums = group.anchor.stage.name
         schedule.set_scope(sums, "register")
-    return Frame(schedule, result, sums)
+    return Frame(schedule, result, sums, block_sums(schedule, sums))
 
 
 def inline_elementwise(schedule: Schedule, keep: set[str]) -> None:
@@ -68,9 +75,65 @@ def _is_costly(e: Expr) -> bool:
     return isinstance(e, Call) or any(_is_costly(part) for part in children(e))
 
 
+def block_sums(schedule: Schedule, sums: str) -> str:
+    """Split long sums into blocks of at most BLOCK terms, for accuracy: the error of a sum grows with its
+    length.
+
+    Returns the stage that sums a block, which lives in registers; `sums` then adds the blocks up, nearby. A
+    short sum is left as it is.
+    """
+    stage = schedule.state.stage(sums).stage
+    body = stage.bodies[0]
+    reduced = stage.reduce_axes
+    terms = prod(a.extent for a in reduced)
+    if (
+        terms <= BLOCK
+        or not isinstance(body, Reduce)
+        or body.reducer.name != "sum"
+        or not body.dtype.is_float
+    ):
+        return sums
+    last = reduced[-1]
+    outer: list[str] = []
+    inner = terms // last.extent
+    for tap in reduced[:-1]:  # whole taps become blocks while a block would be too long
+        if inner * last.extent <= BLOCK:
+            break
+        outer.append(tap.name)
+        inner //= tap.extent
+    factor = max(1, min(last.extent, BLOCK // inner))
+    blocks = -(-last.extent // factor)
+    partial = schedule.rfactor(sums, outer, last.name, -(-last.extent // blocks))
+    schedule.set_scope(partial, "register")
+    return partial
+
+
 def axis(stage: str, position: int) -> str:
     """Name of a data axis."""
     return f"{stage}.i{position}"
+
+
+def tile_sums(frame: Frame, rank: int, contiguous: int, lanes: int, unroll_terms: bool = False) -> None:
+    """Loops of the sums inside a tile: terms outermost, the tile written out, lanes along the contiguous
+    axis.
+
+    Blocks are summed in registers inside the loop over blocks.
+    """
+    s = frame.schedule
+    for stage in dict.fromkeys((frame.sums, frame.partial)):
+        reduced = reduce_axes(s, stage)
+        first = (
+            len(s.state.stage(stage).stage.axes) - rank
+        )  # a partial stage has axes for its blocks in front
+        names = [a.name for a in s.state.stage(stage).stage.axes]
+        vector, lane = s.split(stage, names[first + contiguous], lanes)
+        data = [name for p, name in enumerate(names) if p != first + contiguous]
+        s.reorder(stage, *reduced, *data, vector, lane)
+        for name in (*data, vector, *(reduced if unroll_terms else [])):
+            s.unroll(stage, name)
+        s.vectorize(stage, lane)
+    if frame.partial != frame.sums:
+        s.compute_at(frame.partial, frame.sums, reduce_axes(s, frame.sums)[-1])
 
 
 def reduce_axes(schedule: Schedule, stage: str) -> list[str]:

@@ -13,15 +13,14 @@ from __future__ import annotations
 
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
-from tilewright.schedule.schedule import Schedule
 from tilewright.storage import Storage
 from tilewright.targets.cpu.schedules.common import (
     PARALLEL_WORK,
     axis,
     one_result,
     parallel_axis,
-    reduce_axes,
     start,
+    tile_sums,
     work,
 )
 from tilewright.targets.cpu.schedules.tiles import tile_for
@@ -83,18 +82,8 @@ def schedule(group: Group, machine: Machine) -> Choice:
     if shared is not None and work(group) >= PARALLEL_WORK:
         s.parallel(result, shared)
     s.compute_at(sums, result, order[-1])
-    _sums(s, sums, column, lanes, rows)
+    tile_sums(frame, rank, column, lanes)
     return Choice("contraction", s)
-
-
-def _sums(s: Schedule, sums: str, column: int, lanes: int, rows: list[int]) -> None:
-    reduced = reduce_axes(s, sums)
-    vector, lane = s.split(sums, axis(sums, column), lanes)
-    data = [axis(sums, p) for p in rows]
-    s.reorder(sums, *reduced, *data, vector, lane)
-    for name in (*data, vector):
-        s.unroll(sums, name)
-    s.vectorize(sums, lane)
 
 
 def _row_limit(machine: Machine, vectors: int) -> int:

@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
-from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.schedules.common import (
     PARALLEL_WORK,
-    Frame,
     axis,
     memory_order,
     one_result,
     parallel_axis,
-    reduce_axes,
     start,
+    tile_sums,
     work,
 )
 
@@ -66,7 +64,8 @@ def schedule(group: Group, machine: Machine) -> Choice:
     if shared is not None and work(group) >= PARALLEL_WORK:
         s.parallel(result, shared)
     s.compute_at(frame.sums, result, block)
-    _sums(s, frame, len(shape), contiguous, lanes, taps * tile * -(-width // lanes) <= MAX_UNROLLED)
+    written_out = taps * tile * -(-width // lanes) <= MAX_UNROLLED
+    tile_sums(frame, len(shape), contiguous, lanes, written_out)
     return Choice("windowed", s)
 
 
@@ -76,17 +75,6 @@ def _row_tile(extent: int, taps: int, vectors: int) -> int:
     wanted = max(1, min(limit, -(-SUMS // vectors), extent))
     divisors = [n for n in range(1, wanted + 1) if extent % n == 0]
     return divisors[-1] if divisors[-1] * 2 > wanted else wanted
-
-
-def _sums(s: Schedule, frame: Frame, rank: int, contiguous: int, lanes: int, unrolled: bool) -> None:
-    sums = frame.sums
-    reduced = reduce_axes(s, sums)
-    vector, lane = s.split(sums, axis(sums, contiguous), lanes)
-    data = [axis(sums, p) for p in range(rank) if p != contiguous]
-    s.reorder(sums, *reduced, *data, vector, lane)
-    for name in (*data, vector, *(reduced if unrolled else [])):
-        s.unroll(sums, name)
-    s.vectorize(sums, lane)
 
 
 def _size(shape: tuple[int, ...]) -> int:
