@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tilewright.config import CompileOptions
-from tilewright.dtypes import DType
-from tilewright.loops.ir import Buffer, Kernel, Role
+from tilewright.loops.interpret import interpret
+from tilewright.loops.ir import Kernel, Role
 from tilewright.machine import Machine
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.plan import Plan
@@ -21,7 +21,21 @@ from tilewright.targets.cpu.target import CpuTarget
 
 SSE = frozenset({"sse", "sse2"})
 AVX2 = SSE | frozenset(
-    {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "f16c", "bmi", "bmi2", "lzcnt", "movbe"}
+    {
+        "sse3",
+        "ssse3",
+        "sse4.1",
+        "sse4.2",
+        "popcnt",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "bmi",
+        "bmi2",
+        "lzcnt",
+        "movbe",
+    }
 )
 AVX512 = AVX2 | frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
 PROFILES = {"sse2": SSE, "avx2": AVX2, "avx512": AVX512}
@@ -88,5 +102,33 @@ def run(cache_dir: Path) -> Run:
     return run_kernel
 
 
-def buffer(name: str, dtype: DType, *shape: int, scope: str = "global") -> Buffer:
-    return Buffer(name, dtype, shape, scope)
+@pytest.fixture
+def check(run: Run) -> Run:
+    """check(kernel, machine, *arrays, threads=1, rtol=0): runs the kernel and compares it with its interpretation.
+
+    The arrays are left as they are; what the kernel computed is returned, one array a parameter.
+    """
+
+    def check_kernel(
+        kernel: Kernel, machine: Machine, *arrays: np.ndarray, threads: int = 1, rtol: float = 0.0
+    ) -> list[np.ndarray]:
+        found = [a.copy() for a in arrays]
+        wanted = [a.copy() for a in arrays]
+        run(kernel, machine, *found, threads=threads)
+        interpret(kernel, wanted)
+        for buffer, a, b in zip(kernel.params, found, wanted, strict=True):
+            if buffer.dtype.is_float:  # NaN of bfloat16 is only known to be NaN after widening
+                a, b = a.astype(np.float64), b.astype(np.float64)
+            if rtol and buffer.dtype.is_float:
+                np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol, err_msg=buffer.name)
+            else:
+                np.testing.assert_array_equal(a, b, err_msg=buffer.name)
+        return found
+
+    return check_kernel
+
+
+@pytest.fixture
+def segment(cache_dir: Path) -> Callable[[Kernel, Machine], Segment]:
+    """segment(kernel, machine): a program of one call, assembled."""
+    return lambda kernel, machine: segment_of(kernel, machine, cache_dir)
