@@ -23,7 +23,7 @@ from tilewright.runtime.artefact import FORMAT_VERSION, read_artefact, write_art
 from tilewright.runtime.package import Package
 
 LIMIT_BYTES = 4 << 30
-ROOMS = ("artefacts", "kernels")  # folders whose contents compilation can make again
+ROOMS = ("artefacts", "objects")  # folders whose contents compilation can make again
 _MAKERS = ("llvmlite", "numpy", "onnx")
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from tilewright.cache import ROOMS
-from tilewright.cli.output import byte_text, write_json
+from tilewright.cli.output import byte_text, table_console, write_json
 from tilewright.config import default_cache_dir
 from tilewright.errors import CacheError
 
@@ -29,7 +28,7 @@ def show_caches(cache_dir: Path | None, json_to: str | None) -> None:
     table = Table("cache", "files", "size", title=str(root))
     for row in rows:
         table.add_row(row["name"], str(row["files"]), byte_text(row["bytes"]))
-    Console(highlight=False).print(table)
+    table_console().print(table)
 
 
 def clear_caches(cache_dir: Path | None) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 
-from tilewright.cli.output import write_json
+from tilewright.cli.output import table_console, write_json
 from tilewright.config import usable_cpus
 from tilewright.errors import TilewrightError
 
@@ -22,7 +21,7 @@ def show_devices(json_to: str | None) -> None:
     table = Table("target", "device", "usable")
     for row in rows:
         table.add_row(row["target"], row["device"], "yes" if row["usable"] else "no")
-    Console(highlight=False).print(table)
+    table_console().print(table)
 
 
 def _cpu() -> dict[str, Any]:

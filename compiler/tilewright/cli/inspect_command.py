@@ -9,7 +9,7 @@ from rich.table import Table
 
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file
-from tilewright.cli.output import byte_text, write_json
+from tilewright.cli.output import byte_text, table_console, write_json
 from tilewright.config import CompileOptions
 from tilewright.runtime.artefact import read_artefact
 from tilewright.runtime.package import Package
@@ -54,7 +54,7 @@ def _segment(segment: Segment) -> dict[str, Any]:
 
 def _show(package: Package) -> None:
     facts = described(package)
-    console = Console(highlight=False)
+    console = table_console()
     overview = Table(show_header=False)
     overview.add_row("model sha256", package.model)
     overview.add_row("target", f"{package.target}, {facts['precision']}, -O{facts['level']}")

@@ -50,6 +50,12 @@ def write_json(destination: str, value: Any) -> None:
         write_text(Path(destination), text)
 
 
+def table_console() -> Console:
+    """A console on stdout for tables; in a pipe they get room enough to stay readable and searchable."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=160)
+
+
 @contextmanager
 def compile_progress(label: str, quiet: bool) -> Iterator[Report | None]:
     """A bar on stderr that counts kernels; silent when quiet or not on a terminal."""

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
-from tilewright.cli.output import check_writable, compile_progress, write_json
+from tilewright.cli.output import check_writable, compile_progress, table_console, write_json
 from tilewright.config import CompileOptions
 from tilewright.driver import compile_with
 from tilewright.errors import UsageError
@@ -182,6 +181,6 @@ def _show(rows: list[dict[str, Any]], seconds: float) -> None:
         figures = [f"{row[key]:.6g}" if key in row else "" for key in ("min", "mean", "max")]
         places = " ".join(map(str, row.get("largest", [])))
         table.add_row(row["name"], f"{row['dtype']}{row['shape']}", *figures, places)
-    console = Console(highlight=False)
+    console = table_console()
     console.print(table)
     console.print(f"first run: {seconds * 1e3:.2f} ms")

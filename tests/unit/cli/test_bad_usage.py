@@ -1,0 +1,61 @@
+"""Bad usage and bad input: exit code 2, one clear line on stderr, nothing half-written."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compile", "nosuch", "-o", "x.tw"), "no model 'nosuch'"),
+        (("compile", "two.onnx"), "Missing option"),
+        (("compile", "two.onnx", "-o", "x.tw"), "--dim n=N"),
+        (("compile", "two.onnx", "-o", "x.tw", "--dim", "n"), "expected NAME=N"),
+        (("compile", "two.onnx", "-o", "x.tw", "--target", "abacus"), "unknown target 'abacus'"),
+        (("compile", "two.onnx", "-o", "x.tw", "--precision", "fp4"), "unknown precision 'fp4'"),
+        (("compile", "two.onnx", "-o", "x.tw", "-O", "7"), "level 7"),
+        (("compile", "two.onnx", "-o", "x.tw", "-O", "fast"), "'-O'"),
+        (("compile", "two.onnx", "-o", "x.tw", "--without", "luck"), "luck"),
+        (("compile", "two.onnx", "-o", "x.tw", "--threads", "0"), "at least one thread"),
+        (("compile", "two.onnx", "-o", "x.tw", "--machine", "none.json"), "none.json"),
+        (("compile", "two.onnx", "-o", "none/x.tw"), "none/x.tw cannot be written"),
+        (("compile", "two.onnx", "-o", ".", "--dim", "n=1"), "cannot be written"),
+        (("compile", "two.onnx", "-o", "x.tw", "--dim", "n=1", "--target", "numpy"), "no code to save"),
+        (("compile", "two.onnx", "-o", "x.tw", "--dim", "n=1", "--cache-dir", "two.onnx"), "--cache-dir"),
+        (("compile", "empty.onnx", "-o", "x.tw"), "empty"),
+        (("compile", "text.onnx", "-o", "x.tw"), "text.onnx"),
+        (("compile", "cut.onnx", "-o", "x.tw"), "cut.onnx"),
+        (("compile", "folder", "-o", "x.tw"), "folder"),
+        (("run", "broken.tw"), "not a Tilewright artefact"),
+        (("inspect", "broken.tw"), "not a Tilewright artefact"),
+        (("conjure",), "No such command 'conjure'"),
+        (("run", "two.onnx", "--bogus"), "No such option"),
+        (("opt", "none.tw.txt", "-p", "dce"), "not a file"),
+        (("cache", "burn"), "No such command 'burn'"),
+    ],
+)
+def test_one_line_and_exit_code_2(tilewright, model, tmp_path, arguments, message):
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    (tmp_path / "text.onnx").write_bytes(b"this is not a model")
+    (tmp_path / "cut.onnx").write_bytes(model.read_bytes()[:-40])
+    (tmp_path / "broken.tw").write_bytes(bytes(100))
+    (tmp_path / "folder").mkdir()
+    before = sorted(p.name for p in tmp_path.iterdir())
+    done = tilewright(*arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.err.startswith("tilewright: ")
+    assert done.err.count("\n") == 1
+    assert "Traceback" not in done.err
+    assert done.out == ""
+    assert sorted(p.name for p in tmp_path.iterdir() if p.name != "cache") == before
+
+
+def test_no_arguments_show_the_help(tilewright):
+    done = tilewright()
+    assert done.code == 2
+    assert "Commands" in done.out + done.err
+
+
+def test_help_is_no_error(tilewright):
+    for command in ("compile", "run", "inspect", "opt", "devices", "show-versions", "cache"):
+        assert tilewright(command, "--help").code == 0
