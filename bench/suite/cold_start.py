@@ -4,7 +4,7 @@ from tilewright_bench.children import ColdStart, cold_start
 from tilewright_bench.engines.base import Prepared
 from tilewright_bench.engines.registry import parse_engine
 
-from .preparation import ENGINES, MODELS, THREADS, Files, file_of, pin, prepare_all, settings_of
+from .preparation import ENGINES, MODELS, THREADS, CompiledModels, Files, file_of, pin, settings_of
 
 
 def started(files: Files, model: str, engine: str, threads: str) -> ColdStart:
@@ -14,17 +14,12 @@ def started(files: Files, model: str, engine: str, threads: str) -> ColdStart:
     return cold_start(prepared, parse_engine(engine), settings_of(threads))
 
 
-class ColdStarts:
+class ColdStarts(CompiledModels):
     """One child process for each figure. `load` excludes imports; the page cache is warm."""
 
     params = (MODELS, ENGINES, THREADS)
     param_names = ("model", "engine", "threads")
     timeout = 300
-
-    def setup_cache(self) -> Files:
-        return prepare_all()
-
-    setup_cache.timeout = 1800  # type: ignore[attr-defined]
 
     def setup(self, files: Files, model: str, engine: str, threads: str) -> None:
         file_of(files, model, engine, threads)

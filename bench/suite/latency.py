@@ -6,7 +6,7 @@ from pathlib import Path
 from tilewright_bench.engines.base import Arrays
 from tilewright_bench.inputs import seeded_inputs
 
-from .preparation import ENGINES, MODELS, THREADS, Files, file_of, prepare_all, session_of
+from .preparation import ENGINES, MODELS, THREADS, CompiledModels, Files, file_of, session_of
 
 
 @cache
@@ -14,7 +14,7 @@ def inputs_of(path: Path, engine: str, threads: str) -> Arrays:
     return seeded_inputs(session_of(path, engine, threads).inputs)
 
 
-class Latency:
+class Latency(CompiledModels):
     """Milliseconds of a call; the samples of one engine only. Pairs with verdicts: `tilewright bench`."""
 
     params = (MODELS, ENGINES, THREADS)
@@ -24,11 +24,6 @@ class Latency:
     repeat = (5, 50, 2.0)
     number = 1
     warmup_time = 0.2
-
-    def setup_cache(self) -> Files:
-        return prepare_all()
-
-    setup_cache.timeout = 1800  # type: ignore[attr-defined]
 
     def setup(self, files: Files, model: str, engine: str, threads: str) -> None:
         path = file_of(files, model, engine, threads)

@@ -78,3 +78,12 @@ def session_of(path: Path, engine: str, threads: str) -> Session:
     pin(threads)
     spec = parse_engine(engine)
     return engine_of(spec).load(Prepared(path), spec, settings_of(threads))
+
+
+class CompiledModels:
+    """Base of the benchmarks that load what was compiled: one cache for all of them."""
+
+    def setup_cache(self) -> Files:
+        return prepare_all()
+
+    setup_cache.timeout = 1800  # type: ignore[attr-defined]
