@@ -23,21 +23,21 @@ from tilewright.program.plan import Plan
 
 WIDTH = 4
 TRIPS = 3
-I = Var("i")
+AT = Var("i")
 
 
 def _kernel(name, count, value, inplace):
     params = tuple(Buffer(f"p{n}", F32, (WIDTH,)) for n in range(count + 1))
-    body = For(I, const(WIDTH), Store(params[-1], (I,), value(*params[:-1])))
+    body = For(AT, const(WIDTH), Store(params[-1], (AT,), value(*params[:-1])))
     return Kernel(name, params, (Role.IN,) * count + (Role.OUT,), body, inplace)
 
 
 KERNELS = {
-    "bump": _kernel("bump", 1, lambda a: read(a, [I]) + 1.0, ((1, 0),)),
-    "flip": _kernel("flip", 1, lambda a: read(a, [const(WIDTH - 1) - I]) * 2.0, ()),
-    "sum2": _kernel("sum2", 2, lambda a, b: read(a, [I]) + read(b, [I]), ((2, 0), (2, 1))),
+    "bump": _kernel("bump", 1, lambda a: read(a, [AT]) + 1.0, ((1, 0),)),
+    "flip": _kernel("flip", 1, lambda a: read(a, [const(WIDTH - 1) - AT]) * 2.0, ()),
+    "sum2": _kernel("sum2", 2, lambda a, b: read(a, [AT]) + read(b, [AT]), ((2, 0), (2, 1))),
     "mixed": _kernel(
-        "mixed", 2, lambda a, b: read(a, [I]) - read(b, [const(WIDTH - 1) - I]) * 0.5, ((2, 0),)
+        "mixed", 2, lambda a, b: read(a, [AT]) - read(b, [const(WIDTH - 1) - AT]) * 0.5, ((2, 0),)
     ),
 }
 ARITY = {"bump": 1, "flip": 1, "sum2": 2, "mixed": 2}
@@ -160,7 +160,7 @@ class _Maker:
 
 
 class Machine:
-    """Runs a program. Without a plan each buffer has memory of its own; with one they live at their offsets."""
+    """Runs a program. Without a plan each buffer has memory of its own."""
 
     def __init__(self, program: Program, plan: Plan | None = None):
         self.program, self.plan = program, plan

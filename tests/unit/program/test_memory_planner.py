@@ -73,10 +73,9 @@ def test_a_buffer_that_is_never_freed_is_refused():
 
 def _traces():
     """(model, intervals, Glow's bytes) of recorded allocations of real models."""
-    name, time, begun, intervals = "", 0, {}, []
-    for line in TRACES.read_text().splitlines():
+    name, begun, intervals = "", {}, []
+    for time, line in enumerate(TRACES.read_text().splitlines()):
         word, *rest = line.split() or ["#"]
-        time += 1
         if word == "MODEL":
             name, begun, intervals = rest[0], {}, []
         elif word == "ALLOC":
