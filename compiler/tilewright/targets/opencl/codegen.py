@@ -26,6 +26,7 @@ from tilewright.loops.ir import (
     Stmt,
     Store,
     While,
+    seq,
     walk,
 )
 from tilewright.targets.opencl.c_types import Names, memory_type, private_type, value_type
@@ -63,12 +64,21 @@ def generate(kernel: Kernel, names: Names) -> tuple[Phase, ...]:
 
 
 def _phases(body: Stmt) -> Iterator[Stmt]:
+    """Statements with bound or parallel loops, each by itself; what stands between them, together."""
     parts = body.body if isinstance(body, Block) else (body,)
-    if not any(_is_bound(part) or _is_parallel(part) for part in parts):
-        yield body
-        return
+    between: list[Stmt] = []
     for part in parts:
-        yield replace(part, kind=LoopKind.BOUND, thread="global.0") if _is_parallel(part) else part  # type: ignore[type-var]
+        if _is_parallel(part):
+            part = replace(part, kind=LoopKind.BOUND, thread="global.0")  # type: ignore[type-var]
+        if not _is_bound(part):
+            between.append(part)
+            continue
+        if between:
+            yield seq(*between)
+            between = []
+        yield part
+    if between:
+        yield seq(*between)
 
 
 def _is_bound(stmt: Stmt) -> bool:

@@ -16,8 +16,10 @@ from tilewright.ops.operator import operator_of
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Port, Segment
+from tilewright.storage import Wish
 from tilewright.targets.opencl.c_types import Names
 from tilewright.targets.opencl.codegen import Phase, generate
+from tilewright.targets.opencl.costs import wish_of
 from tilewright.targets.opencl.detect import detect
 from tilewright.targets.opencl.launches import launches_of
 from tilewright.targets.opencl.preamble import preamble_for
@@ -39,6 +41,10 @@ class OpenClTarget:
         """Operators with an expression or a loop program of their own are kept whole."""
         declaration = operator_of(node)
         return declaration.compute is None and declaration.loops is None
+
+    def wish(self, node: Node) -> Wish | None:
+        """See costs.py."""
+        return wish_of(node)
 
     def schedule(self, group: Group) -> Choice:
         return schedule_generic(group)

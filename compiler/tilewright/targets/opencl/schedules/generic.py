@@ -7,29 +7,29 @@ once a row, by the work-item that owns the row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import prod
 
 from tilewright.dtypes import F32
-from tilewright.expr import Expr, Read, free_vars, reads_of, substitute
+from tilewright.expr import Expr, Read, const, free_vars, reads_of, substitute
 from tilewright.lower.target import Choice, Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import StageState, is_reduction
+from tilewright.targets.opencl.costs import packed_lanes
 from tilewright.tensor.ir import Reduce, Tensor
 
 _WIDTHS = (8, 4)
 _LARGEST = 8  # outputs of a work-item along one axis
-_SHORT = 32  # a reduction over fewer elements is not worth a tile of channels
 _DIMENSIONS = 3  # of the index space of work-items
 
 
 @dataclass(frozen=True)
 class _Tile:
-    """Outputs of one work-item along the channel axis and the last axis; lanes: the last axis is a vector."""
+    """Outputs of one work-item: how many along which axes; lanes: the axis among them that is a vector."""
 
-    channels: int = 1
-    width: int = 1
-    lanes: bool = False
+    factors: Mapping[int, int] = field(default_factory=dict)
+    lanes: int | None = None
 
 
 def schedule_generic(group: Group) -> Choice:
@@ -43,8 +43,10 @@ def schedule_generic(group: Group) -> Choice:
             schedule.compute_inline(name)
     if any(len(users) > 1 for users in owners.values()):
         return Choice("serial", schedule)  # one work-item keeps what several outputs read
+    packed = max((packed_lanes(type.storage) for type in group.input_types), default=0)
     for root in roots:
-        _schedule_root(schedule, root, [n for n in kept if n not in roots and owners[n] == {root}])
+        mine = [n for n in kept if n not in roots and owners[n] == {root}]
+        _schedule_root(schedule, root, mine, packed if group.anchor_op == "Conv" else 0)
     return Choice("generic", schedule)
 
 
@@ -58,7 +60,7 @@ def _owners(schedule: Schedule, name: str, roots: list[str]) -> set[str]:
     return found
 
 
-def _schedule_root(schedule: Schedule, root: str, producers: list[str]) -> None:
+def _schedule_root(schedule: Schedule, root: str, producers: list[str], packed: int) -> None:
     stage = schedule.state.stage(root)
     shape = [axis.extent for axis in stage.stage.axes]
     if not shape or not prod(shape):
@@ -67,7 +69,7 @@ def _schedule_root(schedule: Schedule, root: str, producers: list[str]) -> None:
     if is_reduction(stage):
         ordered.append(schedule.cache_write(root, "register"))
     if len(ordered) <= 1 and all(_in_step(schedule, stage, name) for name in ordered):
-        _schedule_tiles(schedule, stage, ordered)
+        _schedule_tiles(schedule, stage, ordered, packed)
     else:
         _schedule_rows(schedule, stage, ordered)
 
@@ -75,8 +77,12 @@ def _schedule_root(schedule: Schedule, root: str, producers: list[str]) -> None:
 def _in_step(schedule: Schedule, stage: StageState, producer: str) -> bool:
     """Whether each output element reads the producer at its own index only."""
     outputs = schedule.state.stage(producer).stage.outputs
-    own = tuple(axis.var for axis in stage.stage.axes)
-    return all(r.indices == own for r in _reads(schedule, stage, outputs))
+    axes = stage.stage.axes
+    return all(
+        index == axis.var or (axis.extent == 1 and index == const(0))
+        for r in _reads(schedule, stage, outputs)
+        for index, axis in zip(r.indices, axes, strict=True)
+    )
 
 
 def _reads(schedule: Schedule, stage: StageState, tensors: tuple[Tensor, ...]) -> list[Read]:
@@ -98,51 +104,49 @@ def _reads(schedule: Schedule, stage: StageState, tensors: tuple[Tensor, ...]) -
     return found
 
 
-def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str]) -> None:
-    """Each work-item computes channels x width outputs; the sums of a producer stay in registers."""
+def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str], packed: int) -> None:
+    """Each work-item computes one tile of outputs; the sums of a producer stay in registers."""
     sums = schedule.state.stage(producers[0]) if producers else None
-    tile = _tile(stage, sums)
-    axes = [axis.name for axis in stage.stage.axes]
-    inner: list[str] = []
-    outer = list(axes)
-    for position, factor in ((1, tile.channels), (len(axes) - 1, tile.width)):
-        if factor > 1:
-            outer[position], within = schedule.split(stage.name, axes[position], factor)
-            inner.append(within)
-    schedule.reorder(stage.name, *outer, *inner)
+    tile = _tile(stage, sums, packed)
+    outer = [axis.name for axis in stage.stage.axes]
+    inner: dict[int, str] = {}
+    for position, factor in tile.factors.items():
+        outer[position], inner[position] = schedule.split(stage.name, outer[position], factor)
+    _write_out(schedule, stage.name, outer, inner, tile)
     last = _bind(schedule, stage, outer)
-    _write_out(schedule, stage.name, inner, tile)
     if sums is None:
         return
     if sums.scope != "register":
         schedule.set_scope(sums.name, "register")
     schedule.compute_at(sums.name, stage.name, last)
-    data = [axis.name for axis in sums.stage.axes]
-    schedule.reorder(sums.name, *(axis.name for axis in sums.stage.reduce_axes), *data)
-    _write_out(schedule, sums.name, data, tile)
+    data = {position: axis.name for position, axis in enumerate(sums.stage.axes)}
+    _write_out(schedule, sums.name, [axis.name for axis in sums.stage.reduce_axes], data, tile)
 
 
-def _write_out(schedule: Schedule, stage: str, inner: list[str], tile: _Tile) -> None:
-    """Vector loop over the last of the tile's loops, straight code for the others."""
-    for position, name in enumerate(inner):
-        if tile.lanes and position == len(inner) - 1:
-            schedule.vectorize(stage, name)
-        else:
-            schedule.unroll(stage, name)
+def _write_out(schedule: Schedule, stage: str, outer: list[str], inner: dict[int, str], tile: _Tile) -> None:
+    """The inner loops inside the outer ones: straight code, and innermost the vector."""
+    straight = [name for position, name in inner.items() if position != tile.lanes]
+    vector = [name for position, name in inner.items() if position == tile.lanes]
+    schedule.reorder(stage, *outer, *straight, *vector)
+    for name in straight:
+        schedule.unroll(stage, name)
+    for name in vector:
+        schedule.vectorize(stage, name)
 
 
-def _tile(stage: StageState, sums: StageState | None) -> _Tile:
+def _tile(stage: StageState, sums: StageState | None, packed: int) -> _Tile:
+    """packed: lanes of output channels that the weights keep together, or 0."""
     shape = [axis.extent for axis in stage.stage.axes]
+    last = len(shape) - 1
     dtypes = (*stage.stage.dtypes, *(sums.stage.dtypes if sums else ()))
-    plain = len(stage.stage.dtypes) == 1 and all(dtype == F32 for dtype in dtypes)
-    if not plain:
+    if len(stage.stage.dtypes) > 1 or any(dtype != F32 for dtype in dtypes):
         return _Tile()
-    width = next((n for n in _WIDTHS if shape[-1] % n == 0), 0)
+    if sums is not None and packed:
+        return _Tile({1: packed, last: _divisor(shape[last])}, lanes=1)
+    width = next((n for n in _WIDTHS if shape[last] % n == 0), 0)
     if sums is None:
-        return _Tile(width=max(width, 1), lanes=width > 1)
-    long = prod(axis.extent for axis in sums.stage.reduce_axes) >= _SHORT
-    channels = _divisor(shape[1]) if long and len(shape) > 2 else 1
-    return _Tile(channels, width or _divisor(shape[-1]), lanes=width > 1)
+        return _Tile({last: width}, lanes=last) if width else _Tile()
+    return _Tile({last: width or _divisor(shape[last])}, lanes=last if width else None)
 
 
 def _divisor(extent: int) -> int:
