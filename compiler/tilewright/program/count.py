@@ -25,8 +25,8 @@ _MANY = 1 << 16  # turns that are looked at one by one when an inner extent depe
 def count_operations(stmt: Stmt) -> int:
     """Floating-point operations of a statement; a fused multiply-add counts as two.
 
-    Of two branches the dearer one counts, so this is an upper bound where work is skipped; the turns of a `while`
-    depend on data and count once.
+    Of two branches the dearer one counts, so this is an upper bound where work is skipped. The turns of a
+    `while` depend on data and count once.
     """
     return _Counter().count(stmt, {})
 
