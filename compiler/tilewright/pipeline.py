@@ -17,6 +17,7 @@ from tilewright.passes.identity import Identity
 from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
+from tilewright.passes.slice_splits import SliceSplits
 from tilewright.passes.storage import ChooseStorage
 from tilewright.program.ir import Program
 from tilewright.program.passes.copies import CopyElimination
@@ -42,6 +43,7 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         Identity(),
         Dce(),
         # operators with a neighbour that can absorb them, while both are still whole
+        SimplifyTranspose(),
         FoldBatchNorm(),
         FoldPad(),
         FoldActivation(),
@@ -51,6 +53,7 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         lower,
         Fold(),
         Identity(),
+        FoldBatchNorm(),
         SimplifyTranspose(),
         SimplifyReshape(),
         Cse(),
@@ -58,6 +61,7 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         # how every tensor lies in memory, as the target's templates wish
         *((ChooseStorage(target), Dce()) if level >= 3 and "storage" not in without else ()),
         # groups that become one kernel each
+        SliceSplits(),
         *((Fuse(),) if level >= 2 and "fusion" not in without else ()),
     )
 

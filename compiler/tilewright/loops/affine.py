@@ -138,6 +138,9 @@ class Bounds:
         """An equal expression, simpler under these ranges. Values other than i64 and bool are left as they
         are.
         """
+        if isinstance(e, Var):
+            low, high = self.ranges.get(e.name, EVERYTHING)
+            return const(int(low)) if low == high else e
         parts = children(e)
         if parts:
             new = tuple(self.simplify(part) for part in parts)

@@ -1,16 +1,14 @@
 """Graph pass: choose how every tensor lies in memory and make the changes explicit with Pack and Unpack.
 
-Cases:
-1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in
-another storage are packed.
-2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its
-largest operand; the others are
-   packed to the same where they have the full shape.
+1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in another
+   storage are packed.
+2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest
+   operand; the others are packed to the same where they have the full shape.
 3. Everything else reads and writes plain tensors.
 4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no
-guard is left
-   in the convolution's loops.
+   guard is left in the convolution's loops.
 5. A Pack of a Constant is computed at once.
+6. What a loop body captures is packed in front of the loop.
 
     %c = Conv(%x, %w)            ->   %p = Pack(%x) {acdb+...}    %c = Conv(%p, %wp) {padded_by_halo=true}
     %r = Relu(%c)                     %r = Relu(%c)  (acdb)       ... Unpack at the function's outputs
@@ -23,7 +21,6 @@ from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.operator import Fusion, operator_of
-from tilewright.passes.base import FunctionPass
 from tilewright.passes.costs import Costs
 from tilewright.storage import PLAIN, Storage, Wish
 
@@ -31,26 +28,34 @@ FOLLOWERS = (Fusion.ELEMENTWISE, Fusion.BROADCAST)
 
 
 @dataclass(frozen=True)
-class ChooseStorage(FunctionPass):
-    """costs: the target's wishes."""
+class ChooseStorage:
+    """costs: the target's wishes. Bodies are treated with the node that holds them, see case 6."""
 
     name: ClassVar[str] = "storage"
     costs: Costs
 
-    def transform(self, function: Function) -> bool:
+    def run(self, function: Function) -> bool:
+        """Choose storages in the function and in all bodies; tells whether anything changed."""
         return _Choice(function, self.costs).run()
 
 
 @dataclass
 class _Choice:
+    """The choice for one function. outer, node: of a body, the choice around it and the node that holds it."""
+
     function: Function
     costs: Costs
+    outer: _Choice | None = None
+    node: Node | None = None
     packs: dict[tuple[Value, Storage], Value] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
 
     def run(self) -> bool:
         halos = self._halos()
+        changed = False
         for node in self.function.nodes:
+            for body in node.bodies:
+                changed |= _Choice(body, self.costs, self, node).run()
             wish = self.costs.wish(node)
             if wish is not None:
                 self._grant(node, wish)
@@ -60,7 +65,7 @@ class _Choice:
                 self._plain(node)
             self.nodes.append(node)
         self.function.outputs = [self._in_storage(value, PLAIN) for value in self.function.outputs]
-        changed = len(self.nodes) != len(self.function.nodes) or bool(self.packs)
+        changed |= len(self.nodes) != len(self.function.nodes) or bool(self.packs)
         self.function.nodes = self.nodes
         self._add_halos(halos)
         return changed
@@ -99,6 +104,8 @@ class _Choice:
         if isinstance(value, Constant):
             data = storage.pack(value.type.storage.unpack(value.data, value.shape))
             packed: Value = self.function.constant(data, f"{value.name}:packed", type)
+        elif self._is_capture(value):
+            packed = self._capture(value, storage)
         else:
             op = "Unpack" if storage == PLAIN else "Pack"
             attrs = {} if storage == PLAIN else {"storage": storage}
@@ -109,6 +116,22 @@ class _Choice:
             packed = node.output
         self.packs[value, storage] = packed
         return packed
+
+    def _is_capture(self, value: Value) -> bool:
+        """Whether a body reads the same value in every turn: its packing belongs in front of the loop."""
+        if self.node is None:
+            return False
+        changing = int(self.node.attrs["num_states"]) + int(self.node.attrs["num_scans"])
+        return value in self.function.inputs[changing:]
+
+    def _capture(self, value: Value, storage: Storage) -> Value:
+        """A further operand of the node: the captured value, packed outside."""
+        assert self.outer is not None
+        assert self.node is not None
+        position = next(i for i, v in enumerate(self.function.inputs) if v is value)
+        packed = self.outer._in_storage(self.node.operand(position), storage)
+        self.node.inputs.append(packed)
+        return self.function.add_input(f"{value.name}:packed", packed.type)
 
     def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
         """Case 4: the union of what all readers want becomes part of the value's storage."""

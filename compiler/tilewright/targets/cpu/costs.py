@@ -9,6 +9,7 @@ from tilewright.dtypes import F32
 from tilewright.graph.ir import Node
 from tilewright.machine import Machine
 from tilewright.storage import PLAIN, Storage, Wish
+from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import tile_for
 
 POOLS = ("MaxPool", "AveragePool")
@@ -63,7 +64,8 @@ class CpuCosts:
             return None
         transposed = bool(node.attrs.get("transB", 0))
         depth = b.shape[1] if transposed else b.shape[0]
-        tile = tile_for(y.shape[-2:-1], y.shape[-1], depth, self.machine)
+        row = long_row_axis(y.shape, range(len(y.shape) - 1))
+        tile = tile_for(y.shape[row : row + 1], y.shape[-1], depth, self.machine)
         width = tile.vectors * self.machine.lanes(32)
         packed = Storage(f"Ab{width}a") if transposed else Storage(f"Ba{width}b")
         return Wish((PLAIN, packed, PLAIN), PLAIN)

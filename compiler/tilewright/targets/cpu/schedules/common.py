@@ -10,7 +10,8 @@ from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
-BLOCK = 256  # terms of one uninterrupted sum
+PRODUCTS = 256  # terms of one uninterrupted sum of products
+TERMS = 32  # terms of one uninterrupted sum of values, which often have one sign
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 
@@ -57,7 +58,8 @@ def start(group: Group) -> Frame:
     else:
         sums = group.anchor.stage.name
         schedule.set_scope(sums, "register")
-    return Frame(schedule, result, sums, block_sums(schedule, sums))
+    block = PRODUCTS if group.anchor_op in ("Conv", "Gemm", "MatMul") else TERMS
+    return Frame(schedule, result, sums, block_sums(schedule, sums, block))
 
 
 def inline_elementwise(schedule: Schedule, keep: set[str]) -> None:
@@ -75,8 +77,8 @@ def _is_costly(e: Expr) -> bool:
     return isinstance(e, Call) or any(_is_costly(part) for part in children(e))
 
 
-def block_sums(schedule: Schedule, sums: str) -> str:
-    """Split long sums into blocks of at most BLOCK terms, for accuracy: the error of a sum grows with its
+def block_sums(schedule: Schedule, sums: str, block: int) -> str:
+    """Split long sums into blocks of at most `block` terms, for accuracy: the error of a sum grows with its
     length.
 
     Returns the stage that sums a block, which lives in registers; `sums` then adds the blocks up, nearby. A
@@ -87,7 +89,7 @@ def block_sums(schedule: Schedule, sums: str) -> str:
     reduced = stage.reduce_axes
     terms = prod(a.extent for a in reduced)
     if (
-        terms <= BLOCK
+        terms <= block
         or not isinstance(body, Reduce)
         or body.reducer.name != "sum"
         or not body.dtype.is_float
@@ -97,13 +99,14 @@ def block_sums(schedule: Schedule, sums: str) -> str:
     outer: list[str] = []
     inner = terms // last.extent
     for tap in reduced[:-1]:  # whole taps become blocks while a block would be too long
-        if inner * last.extent <= BLOCK:
+        if inner * last.extent <= block:
             break
         outer.append(tap.name)
         inner //= tap.extent
-    factor = max(1, min(last.extent, BLOCK // inner))
-    blocks = -(-last.extent // factor)
-    partial = schedule.rfactor(sums, outer, last.name, -(-last.extent // blocks))
+    limit = max(1, min(last.extent, block // inner))
+    even = next(n for n in range(limit, 0, -1) if last.extent % n == 0)
+    factor = even if even * 4 >= limit else -(-last.extent // -(-last.extent // limit))
+    partial = schedule.rfactor(sums, outer, last.name, factor)
     schedule.set_scope(partial, "register")
     return partial
 

@@ -11,6 +11,8 @@ for panel of columns:                       (one block of the packed operand)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
@@ -34,6 +36,11 @@ def panel_width(storage: Storage) -> int:
     return blocks[-1] if len(blocks) == 1 else 0
 
 
+def long_row_axis(shape: Sequence[int], rows: Sequence[int]) -> int:
+    """The innermost row axis with more than one row; the innermost one when there is none."""
+    return next((p for p in reversed(rows) if shape[p] > 1), rows[-1])
+
+
 def applies(group: Group) -> bool:
     """A product whose second operand is packed, with nothing but element-wise work after it."""
     if group.anchor_op not in COLUMNS or not one_result(group):
@@ -53,7 +60,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     lanes = machine.lanes(32)
     vectors = -(-width // lanes)
     rows = [p for p in range(rank) if p != column]
-    inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else rows[-1:]
+    inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
     depth = work(group) // max(1, _size(shape))
     tile = tile_for([shape[p] for p in inner], width, depth, machine)
     extents: dict[str, int] = {}
