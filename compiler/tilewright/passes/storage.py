@@ -41,7 +41,7 @@ class ChooseStorage:
 
 @dataclass
 class _Choice:
-    """The choice for one function. outer, node: of a body, the choice around it and the node that holds it."""
+    """The choice for one function. outer, node: of a body, the choice around it and the node it belongs to."""
 
     function: Function
     costs: Costs
@@ -92,7 +92,10 @@ class _Choice:
         _set_storage(node, storage)
 
     def _plain(self, node: Node) -> None:
-        node.inputs = [None if v is None else self._in_storage(v, PLAIN) for v in node.inputs]
+        for position, value in enumerate(node.inputs):
+            packed = bool(node.bodies) and node.bodies[0].inputs[position].type.storage != PLAIN
+            if value is not None and not packed:
+                node.inputs[position] = self._in_storage(value, PLAIN)
 
     def _in_storage(self, value: Value, storage: Storage) -> Value:
         if value.type.storage == storage:
