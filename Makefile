@@ -58,7 +58,7 @@ $(INSTALLED): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@# Without a terminal asv stops where it would ask for the machine's facts.
-	test -e "$$HOME/.asv-machine.json" || $(BIN)/asv machine --yes --config bench/asv.conf.json
+	test -e "$$HOME/.asv-machine.json" || $(BIN)/asv machine --yes --config bench/asv.conf.json > /dev/null
 	touch $@
 
 clean:

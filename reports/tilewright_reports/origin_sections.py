@@ -17,6 +17,7 @@ FACTS = (
     "turbo", "cpuset", "cpu_quota", "container", "machine", "kernel", "load_average", "python", "spinning",
 )  # fmt: skip
 LEFT_OUT_NOTE = "Rows and pairs that the raw files hold and the tables above do not show."
+NUMBER = len("01-")  # how a raw file's name begins
 DIRTY_NOTE = "not repeatable: its code is not exactly that of a commit"
 AGAIN_NOTE = (
     "The first commands measure again (on another day and machine, so with other numbers); the last one "
@@ -58,7 +59,13 @@ def unrepeatable(runs: Sequence[Source]) -> list[str]:
 
 def again_section(sources: Sources) -> Section:
     """The commands that made the raw files, and the one that makes the page from them."""
-    lines = [_measuring("bench", source) for source in sources.bench]
+    commits = dict.fromkeys(
+        _environment(run)["commit"]
+        for run in (*sources.bench, *sources.accuracy)
+        if repeatable(_environment(run))
+    )
+    lines = [f"git checkout {commit} && pip install --editable ." for commit in commits]
+    lines += [_measuring("bench", source) for source in sources.bench]
     lines += [_measuring("accuracy", source) for source in sources.accuracy]
     if sources.asv:
         lines.append("make asv")
@@ -81,7 +88,7 @@ def _measuring(kind: str, source: Source) -> str:
     for option, field in (("--engine", "engine"), ("--threads", "threads"), ("--dataset", "dataset")):
         for value in dict.fromkeys(str(row[field]) for row in rows if field in row):
             command += [option, value]
-    return shlex.join([*command, "--json", source.name.rpartition("/")[2]])
+    return shlex.join([*command, "--json", source.name.rpartition("/")[2][NUMBER:]])
 
 
 def _fact(run: Source, name: str) -> str:

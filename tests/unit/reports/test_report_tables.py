@@ -139,6 +139,7 @@ def test_uncommitted_code_is_said_at_the_top(write_json: WriteJson) -> None:
 def test_the_commands_to_make_it_again_are_there(write_json: WriteJson) -> None:
     (section,) = titled(report_of(write_json, bench_result(), accuracy=accuracy_result()).page, "How to make")
     lines = section.code.splitlines()
+    assert lines.pop(0).startswith("git checkout 0123456789abcdef")
     assert lines[0].startswith(
         "tilewright bench resnet18 mobilenet_v2 --engine tilewright:cpu --engine ort --threads 1"
     )
