@@ -17,6 +17,7 @@ from tilewright.lower.target import Choice, Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import StageState, is_reduction
 from tilewright.targets.opencl.costs import packed_lanes
+from tilewright.targets.opencl.schedules.blocks import block_sums
 from tilewright.tensor.ir import Reduce, Tensor
 
 _WIDTHS = (8, 4)
@@ -118,9 +119,21 @@ def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str],
         return
     if sums.scope != "register":
         schedule.set_scope(sums.name, "register")
+    partial = block_sums(schedule, sums.name)
     schedule.compute_at(sums.name, stage.name, last)
-    data = {position: axis.name for position, axis in enumerate(sums.stage.axes)}
-    _write_out(schedule, sums.name, [axis.name for axis in sums.stage.reduce_axes], data, tile)
+    reduced = [axis.name for axis in sums.stage.reduce_axes]
+    _write_out(schedule, sums.name, reduced, _data_loops(sums, len(outer)), tile)
+    if partial is not None:
+        summing = schedule.state.stage(partial)
+        schedule.compute_at(partial, sums.name, reduced[-1])
+        blocks = [axis.name for axis in summing.stage.axes[: -len(outer)]]
+        terms = [axis.name for axis in summing.stage.reduce_axes]
+        _write_out(schedule, partial, [*blocks, *terms], _data_loops(summing, len(outer)), tile)
+
+
+def _data_loops(stage: StageState, rank: int) -> dict[int, str]:
+    """Loops over the output's axes, by position; a stage that sums blocks has further axes in front of them."""
+    return {position: axis.name for position, axis in enumerate(stage.stage.axes[-rank:])}
 
 
 def _write_out(schedule: Schedule, stage: str, outer: list[str], inner: dict[int, str], tile: _Tile) -> None:
