@@ -41,7 +41,7 @@ class ChooseStorage:
 
 @dataclass
 class _Choice:
-    """The choice for one function. outer, node: of a body, the choice around it and the node it belongs to."""
+    """The choice for one function. outer, node: of a body, the choice and the node around it."""
 
     function: Function
     costs: Costs
