@@ -23,7 +23,7 @@ THREADS = 1024  # more than any machine has: as many as the device runs on
 
 @pytest.fixture(scope="session")
 def target() -> OpenClTarget:
-    """The target for the embedded device; tests that need it are skipped with the reason when it is absent."""
+    """The target for the embedded device; without it, tests that need it are skipped with the reason."""
     pytest.importorskip("pyopencl", reason="pyopencl is not installed")
     try:
         return OpenClTarget(None, CompileOptions(target="opencl"))

@@ -37,7 +37,7 @@ from tilewright.loops.ir import (
     seq,
 )
 
-I, J, K = Var("i"), Var("j/0:x"), Var("for")
+N, J, K = Var("i"), Var("j/0:x"), Var("for")
 
 
 def kernel(body: Stmt, *params: Buffer, outputs: int = 1, name: str = "layer/1:relu") -> Kernel:
@@ -58,8 +58,8 @@ def elementwise(n: int, value: object, *dtypes: DType) -> Kernel:
     """out[i] = value(*inputs[i]); the last element type is the result's."""
     buffers = [Buffer(f"x{k}", dtype, (n,)) for k, dtype in enumerate(dtypes[:-1])]
     out = Buffer("out", dtypes[-1], (n,))
-    body = Store(out, (I,), value(*(read(b, [I]) for b in buffers)))
-    return kernel(bound(I, n, body), *buffers, out)
+    body = Store(out, (N,), value(*(read(b, [N]) for b in buffers)))
+    return kernel(bound(N, n, body), *buffers, out)
 
 
 @pytest.fixture
@@ -96,8 +96,8 @@ def test_extremes_hand_nan_on(run_kernel, op, form):
         (out,) = run_kernel(elementwise(8, lambda a, b: binary(op, a, b), F32, F32, F32), values, other)
     else:
         a, b, out_buffer = (Buffer(n, F32, (8,)) for n in ("a", "b", "o"))
-        body = Store(out_buffer, (I,), binary(op, read(a, [I]), read(b, [I])))
-        (out,) = run_kernel(kernel(loop(I, 8, body, LoopKind.VECTORIZED), a, b, out_buffer), values, other)
+        body = Store(out_buffer, (N,), binary(op, read(a, [N]), read(b, [N])))
+        (out,) = run_kernel(kernel(loop(N, 8, body, LoopKind.VECTORIZED), a, b, out_buffer), values, other)
     np.testing.assert_array_equal(out, (np.minimum if op == "min" else np.maximum)(values, other))
 
 
@@ -156,8 +156,8 @@ def test_special_constants(run_kernel):
 
 def test_select_reads_only_the_chosen_side(run_kernel, rng):
     x, out = Buffer("x", F32, (5,)), Buffer("o", F32, (9,))
-    inside = logical_and(I >= 2, I < 7)
-    body = bound(I, 9, Store(out, (I,), select(inside, read(x, [I - 2]), const(0, F32))))
+    inside = logical_and(N >= 2, N < 7)
+    body = bound(N, 9, Store(out, (N,), select(inside, read(x, [N - 2]), const(0, F32))))
     data = rng.normal(size=5).astype(np.float32)
     (got,) = run_kernel(kernel(body, x, out), data)
     np.testing.assert_array_equal(got, np.pad(data, 2))
@@ -167,9 +167,9 @@ def test_select_reads_only_the_chosen_side(run_kernel, rng):
 def test_vector_loops_of_any_width(run_kernel, rng, lanes):
     """Unit stride, broadcast, stride two and a padded read, in one expression."""
     x, y, out = Buffer("x", F32, (3, 2 * lanes)), Buffer("y", F32, (3,)), Buffer("o", F32, (3, lanes))
-    padded = select(J >= 1, read(x, [I, J - 1]), const(0, F32))
-    value = read(x, [I, J]) * read(y, [I]) + read(x, [I, J * 2]) + padded
-    body = bound(I, 3, loop(J, lanes, Store(out, (I, J), value), LoopKind.VECTORIZED))
+    padded = select(J >= 1, read(x, [N, J - 1]), const(0, F32))
+    value = read(x, [N, J]) * read(y, [N]) + read(x, [N, J * 2]) + padded
+    body = bound(N, 3, loop(J, lanes, Store(out, (N, J), value), LoopKind.VECTORIZED))
     a, b = rng.normal(size=(3, 2 * lanes)).astype(np.float32), rng.normal(size=3).astype(np.float32)
     (got,) = run_kernel(kernel(body, x, y, out), a, b)
     shifted = np.pad(a, ((0, 0), (1, 0)))[:, :lanes]
@@ -178,10 +178,10 @@ def test_vector_loops_of_any_width(run_kernel, rng, lanes):
 
 def test_vector_select_by_value_and_by_uniform_condition(run_kernel, rng):
     x, out = Buffer("x", F32, (4, 8)), Buffer("o", F32, (4, 8))
-    v = read(x, [I, J])
+    v = read(x, [N, J])
     leaky = select(logical_and(v > 0.0, v < 1.0), const(5, F32), const(-1, F32))
-    value = select(I < 2, v, leaky)
-    body = bound(I, 4, loop(J, 8, Store(out, (I, J), value), LoopKind.VECTORIZED))
+    value = select(N < 2, v, leaky)
+    body = bound(N, 4, loop(J, 8, Store(out, (N, J), value), LoopKind.VECTORIZED))
     a = rng.normal(size=(4, 8)).astype(np.float32)
     (got,) = run_kernel(kernel(body, x, out), a)
     want = np.where((a > 0) & (a < 1), 5, -1).astype(np.float32)
@@ -218,11 +218,11 @@ def test_matrix_product_with_accumulators_in_registers(run_kernel, rng, written_
     clear = over(lambda row: Store(acc, (row, lane), const(0, F32)))
     add_up = over(
         lambda row: Store(
-            acc, (row, lane), read(acc, [row, lane]) + read(a, [I * 2 + row, k]) * read(b, [k, lane])
+            acc, (row, lane), read(acc, [row, lane]) + read(a, [N * 2 + row, k]) * read(b, [k, lane])
         )
     )
-    write = over(lambda row: Store(out, (I * 2 + row, lane), read(acc, [row, lane])))
-    body = bound(I, 3, Allocate(acc, seq(rows(clear), loop(k, 5, rows(add_up)), rows(write))))
+    write = over(lambda row: Store(out, (N * 2 + row, lane), read(acc, [row, lane])))
+    body = bound(N, 3, Allocate(acc, seq(rows(clear), loop(k, 5, rows(add_up)), rows(write))))
     x, y = rng.normal(size=(6, 5)).astype(np.float32), rng.normal(size=(5, 8)).astype(np.float32)
     (got,) = run_kernel(kernel(body, a, b, out), x, y)
     np.testing.assert_allclose(got, x @ y, rtol=1e-5, atol=1e-6)
@@ -233,7 +233,7 @@ def test_scalar_registers_and_private_arrays(run_kernel, rng):
     total, row = Buffer("total", F32, (1,), "register"), Buffer("row", F32, (6,), "local")
     zero = const(0)
     body = bound(
-        I,
+        N,
         4,
         Allocate(
             total,
@@ -241,10 +241,10 @@ def test_scalar_registers_and_private_arrays(run_kernel, rng):
                 row,
                 seq(
                     Store(total, (zero,), const(0, F32)),
-                    loop(J, 6, Store(row, (const(5) - J,), read(x, [I, J]))),
+                    loop(J, 6, Store(row, (const(5) - J,), read(x, [N, J]))),
                     loop(K, 6, Store(total, (zero,), read(total, [zero]) + read(row, [K]))),
-                    Store(out, (I, zero), read(total, [zero])),
-                    Store(out, (I, const(1)), read(row, [zero])),
+                    Store(out, (N, zero), read(total, [zero])),
+                    Store(out, (N, const(1)), read(row, [zero])),
                 ),
             ),
         ),
@@ -262,26 +262,26 @@ def test_tree_reduction_with_barriers(run_kernel, rng, length):
     best = Buffer("best", F32, (items,), "shared")
     t, step = Var("t"), Var("step")
     barrier = Evaluate(Call("barrier", (), I32))
-    at = I + t * items
+    at = N + t * items
     scan = loop(
         t,
         -(-length // items),
-        If(at < length, Store(best, (I,), maximum(read(best, [I]), read(x, [at])))),
+        If(at < length, Store(best, (N,), maximum(read(best, [N]), read(x, [at])))),
     )
     halves = []
     width = items // 2
     while width:
-        other = read(best, [I + width])
-        halves += [If(width > I, Store(best, (I,), maximum(read(best, [I]), other))), barrier]
+        other = read(best, [N + width])
+        halves += [If(width > N, Store(best, (N,), maximum(read(best, [N]), other))), barrier]
         width //= 2
     inside = seq(
-        Store(best, (I,), const(float("-inf"), F32)),
+        Store(best, (N,), const(float("-inf"), F32)),
         scan,
         barrier,
         *halves,
-        If(binary("eq", I, const(0)), Store(out, (const(0),), read(best, [const(0)]))),
+        If(binary("eq", N, const(0)), Store(out, (const(0),), read(best, [const(0)]))),
     )
-    body = Allocate(best, bound(step, 1, bound(I, items, inside, "local.0"), "group.0"))
+    body = Allocate(best, bound(step, 1, bound(N, items, inside, "local.0"), "group.0"))
     a = rng.normal(size=length).astype(np.float32)
     (got,) = run_kernel(kernel(body, x, out), a)
     np.testing.assert_array_equal(got, [a.max()])
@@ -289,9 +289,9 @@ def test_tree_reduction_with_barriers(run_kernel, rng, length):
 
 def test_groups_with_a_guarded_tail(run_kernel, rng):
     x, out = Buffer("x", F32, (37, 3)), Buffer("o", F32, (37, 3))
-    at = I * 8 + J
+    at = N * 8 + J
     store = Store(out, (at, K), read(x, [at, K]) + 1.0)
-    body = bound(I, 5, bound(J, 8, If(at < 37, bound(K, 3, store, "group.1")), "local.0"), "group.0")
+    body = bound(N, 5, bound(J, 8, If(at < 37, bound(K, 3, store, "group.1")), "local.0"), "group.0")
     a = rng.normal(size=(37, 3)).astype(np.float32)
     (got,) = run_kernel(kernel(body, x, out), a)
     np.testing.assert_array_equal(got, a + 1)
@@ -301,16 +301,16 @@ def test_local_index_is_right_after_a_branch_not_taken(run_kernel):
     """A remainder of the local index, after a loop that would never end but is not entered."""
     flag, out = Buffer("flag", I32, (1,)), Buffer("o", I32, (108,))
     stuck = While(binary("ne", read(flag, [const(0)]), const(0, I32)), Store(out, (const(0),), const(1, I32)))
-    store = Store(out, (I * 54 + J,), cast(J % 36, I32))
-    body = bound(I, 2, bound(J, 54, seq(stuck, store), "local.0"), "group.0")
+    store = Store(out, (N * 54 + J,), cast(J % 36, I32))
+    body = bound(N, 2, bound(J, 54, seq(stuck, store), "local.0"), "group.0")
     (got,) = run_kernel(kernel(body, flag, out), np.zeros(1, np.int32))
     np.testing.assert_array_equal(got, np.tile(np.arange(54) % 36, 2))
 
 
 def test_phases_see_what_earlier_ones_wrote(run_kernel, rng):
     x, middle, out = Buffer("x", F32, (300,)), Buffer("m", F32, (300,)), Buffer("o", F32, (300,))
-    first = bound(I, 300, Store(middle, (I,), read(x, [I]) * 2.0))
-    second = loop(I, 300, Store(out, (I,), read(middle, [const(299) - I])), LoopKind.PARALLEL)
+    first = bound(N, 300, Store(middle, (N,), read(x, [N]) * 2.0))
+    second = loop(N, 300, Store(out, (N,), read(middle, [const(299) - N])), LoopKind.PARALLEL)
     a = rng.normal(size=300).astype(np.float32)
     both = Kernel("two", (x, middle, out), (Role.IN, Role.OUT, Role.OUT), Block((first, second)))
     m, got = run_kernel(both, a)
@@ -339,17 +339,17 @@ def test_while_counts_in_a_register(run_kernel):
 def test_indices_beyond_32_bits_are_computed_wide(run_kernel):
     """x * 2^33 // 2^33 must not overflow on the way."""
     out = Buffer("o", I64, (6,))
-    value: Expr = (I * (2**33) + 5) // const(2**33)
-    (got,) = run_kernel(kernel(bound(I, 6, Store(out, (I,), value)), out))
+    value: Expr = (N * (2**33) + 5) // const(2**33)
+    (got,) = run_kernel(kernel(bound(N, 6, Store(out, (N,), value)), out))
     assert got.tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_negative_indices_divide_downwards(run_kernel):
     out = Buffer("o", I64, (6, 2))
     body = bound(
-        I,
+        N,
         6,
-        seq(Store(out, (I, const(0)), (I - 3) // const(2)), Store(out, (I, const(1)), (I - 3) % const(4))),
+        seq(Store(out, (N, const(0)), (N - 3) // const(2)), Store(out, (N, const(1)), (N - 3) % const(4))),
     )
     (got,) = run_kernel(kernel(body, out))
     numbers = np.arange(6) - 3
@@ -358,7 +358,7 @@ def test_negative_indices_divide_downwards(run_kernel):
 
 def test_empty_tensors_run_nothing(run_kernel):
     x, out = Buffer("x", F32, (0, 4)), Buffer("o", F32, (0, 4))
-    body = bound(I, 0, loop(J, 4, Store(out, (I, J), read(x, [I, J]))))
+    body = bound(N, 0, loop(J, 4, Store(out, (N, J), read(x, [N, J]))))
     (got,) = run_kernel(kernel(body, x, out), np.zeros((0, 4), np.float32))
     assert got.shape == (0, 4)
 
@@ -367,7 +367,7 @@ def test_private_memory_around_bound_loops_is_refused(target, run_kernel):
     x, out, kept = Buffer("x", F32, (4,)), Buffer("o", F32, (4,)), Buffer("kept", F32, (4,), "local")
     body = Allocate(
         kept,
-        seq(bound(I, 4, Store(kept, (I,), read(x, [I]))), bound(J, 4, Store(out, (J,), read(kept, [J])))),
+        seq(bound(N, 4, Store(kept, (N,), read(x, [N]))), bound(J, 4, Store(out, (J,), read(kept, [J])))),
     )
     with pytest.raises(CodegenError, match=r"kernel 'layer/1:relu': buffer 'kept' is private"):
         run_kernel(kernel(body, x, out), np.zeros(4, np.float32))
@@ -377,13 +377,13 @@ def test_unknown_intrinsics_and_threads_are_refused(run_kernel):
     with pytest.raises(CodegenError, match="intrinsic 'amx_tile'"):
         run_kernel(elementwise(4, lambda a: call("amx_tile", a), F32, F32), np.zeros(4, np.float32))
     out = Buffer("o", F32, (4,))
-    body = bound(I, 4, Store(out, (I,), const(0, F32)), "warp.0")
+    body = bound(N, 4, Store(out, (N,), const(0, F32)), "warp.0")
     with pytest.raises(CodegenError, match=r"bound to 'warp.0'"):
         run_kernel(kernel(body, out))
 
 
 def test_minimum_and_maximum_of_indices(run_kernel):
     out = Buffer("o", I64, (8,))
-    body = bound(I, 8, Store(out, (I,), minimum(maximum(I - 2, const(0)), const(3))))
+    body = bound(N, 8, Store(out, (N,), minimum(maximum(N - 2, const(0)), const(3))))
     (got,) = run_kernel(kernel(body, out))
     assert got.tolist() == [0, 0, 0, 1, 2, 3, 3, 3]

@@ -1,4 +1,4 @@
-"""What the OpenCL template wants of storages: weights in blocks of a vector of output channels, padding as a halo."""
+"""What the OpenCL template wants of storages: weights in vectors of output channels, padding as a halo."""
 
 from __future__ import annotations
 

@@ -6,8 +6,10 @@ Knows base, runtime and pyopencl only, so that a saved artefact runs without the
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from time import perf_counter
 from typing import Any
 from uuid import uuid4
 
@@ -32,12 +34,15 @@ class OpenClDevice:
         try:
             code = json.loads(segment.code)
             found = choose_device(code["device"], threads)
+            _check_linker(found)
+            _check_limits(found, code["needs"], segment)
+            return OpenClLoaded(segment, code, found)
         except (ValueError, KeyError, TypeError) as error:
-            raise ArtefactError(f"the OpenCL segment is damaged: {error}; compile the model again") from error
+            raise ArtefactError(
+                f"the OpenCL segment is damaged: {error!r}; compile the model again"
+            ) from error
         except UsageError as error:
             raise ArtefactError(f"the OpenCL segment cannot run here: {error}") from error
-        _check_limits(found, code["needs"], segment)
-        return OpenClLoaded(segment, code, found)
 
 
 class OpenClLoaded:
@@ -54,6 +59,7 @@ class OpenClLoaded:
             self._program = self._build(code)
             # held here, because a kernel does not keep its arguments alive
             self._regions = self._allocate(segment)
+            self._labels = [str(launch["label"]) for launch in code["launches"]]
             self._steps = [self._step(launch) for launch in code["launches"]]
             self._queue.finish()
         except cl.Error as error:
@@ -63,20 +69,39 @@ class OpenClLoaded:
         """The built program. A driver's cache that a dying process left damaged is bypassed."""
         options = [_ROUNDED] if code["rounded_divide"] else []
         program = self._cl.Program(self._context, code["source"]).build(options=options)
-        names = {launch["kernel"] for launch in _kernels(code["launches"])}
-        if names <= set(program.kernel_names.split(";")):
-            return program
-        fresh = f"{code['source']}\n// {uuid4()}\n"
-        return self._cl.Program(self._context, fresh).build(options=options)
+        try:
+            for launch in _kernels(code["launches"]):
+                self._cl.Kernel(program, launch["kernel"])
+        except self._cl.Error:
+            # a comment would not do: PoCL's cache goes by the preprocessed text
+            fresh = f"{code['source']}\ntypedef int tw_{uuid4().hex};\n"
+            return self._cl.Program(self._context, fresh).build(options=options)
+        return program
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """See `runtime.device.Loaded`. Raises RunError when the device fails."""
+        self._run(inputs, outputs, None)
+
+    def trace(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[tuple[str, float]]:
+        """As `run`, waiting after every launch: (kernel or copy, seconds) in order. Raises RunError."""
+        seconds: list[float] = []
+        self._run(inputs, outputs, seconds)
+        return list(zip(self._labels, seconds, strict=True))
+
+    def _run(
+        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], seconds: list[float] | None
+    ) -> None:
+        """seconds: gets the time of each step; None lets the steps follow one another without waiting."""
         with self._lock:
             try:
                 for port, array in zip(self._segment.inputs, inputs, strict=True):
                     self._write(port, array)
                 for step in self._steps:
+                    started = perf_counter()
                     step(self._queue)
+                    if seconds is not None:
+                        self._queue.finish()
+                        seconds.append(perf_counter() - started)
                 for port, array in zip(self._segment.outputs, outputs, strict=True):
                     self._read(port, array)
                 self._queue.finish()
@@ -162,6 +187,15 @@ def _kernels(launches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         elif launch["kind"] == "branch":
             yield from _kernels(launch["then"])
             yield from _kernels(launch["orelse"])
+
+
+def _check_linker(found: Found) -> None:
+    """PoCL links its kernels with the system's linker, and ends the process when there is none."""
+    if found.is_pocl and shutil.which("ld") is None:
+        raise ArtefactError(
+            f"OpenCL device '{found.label}' needs the linker 'ld', which is not on PATH; "
+            "install your system's package binutils"
+        )
 
 
 def _check_limits(found: Found, needs: dict[str, int], segment: Segment) -> None:

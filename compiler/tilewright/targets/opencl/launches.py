@@ -1,7 +1,7 @@
 """A program -> the list of launches that the device carries out, as JSON values.
 
-One device buffer a region; a kernel's argument is (region, offset in elements). Loops are written out, as their
-trip counts are known; a branch stays, and the host takes it.
+One device buffer a region; a kernel's argument is (region, offset in elements). Loops are written out, for
+their trip counts are known; a branch stays, and the host takes it.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def launches_of(
         elif isinstance(instruction, Branch):
             yield {
                 "kind": "branch",
+                "label": f"branch {instruction.condition.memory.name}",
                 "condition": _place(instruction.condition, plan, turns),
                 "then": list(launches_of(instruction.then, plan, phases, machine, turns)),
                 "orelse": list(launches_of(instruction.orelse, plan, phases, machine, turns)),
@@ -88,7 +89,7 @@ def _call(
             "args": arguments,
             "global": list(phase.global_size),
             "local": list(phase.local_size or group_size(phase.global_size, machine)),
-            "origin": list(call.origin),
+            "label": call.kernel,
         }
 
 
@@ -111,7 +112,13 @@ def _copy(copy: Copy, plan: Plan, turns: Turns) -> Iterator[Launch]:
     size = _bytes(copy.source)
     source, target = _place(copy.source, plan, turns), _place(copy.target, plan, turns)
     if size and source != target:
-        yield {"kind": "copy", "source": source, "target": target, "bytes": size}
+        yield {
+            "kind": "copy",
+            "source": source,
+            "target": target,
+            "bytes": size,
+            "label": f"copy {copy.target.memory.name}",
+        }
 
 
 def _place(operand: Operand, plan: Plan, turns: Turns) -> list[Any]:

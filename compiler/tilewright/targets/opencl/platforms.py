@@ -105,8 +105,10 @@ def _fitting(devices: list[Found], name: str) -> list[Found]:
 
 def _with_threads(found: Found, threads: int | None) -> Found:
     """The device, when it runs on the wanted number of threads."""
+    if threads is None or not found.is_cpu:
+        return found
     units = int(found.handle.max_compute_units)
-    if threads is None or not found.is_cpu or units <= threads:
+    if units <= threads:
         return found
     raise UsageError(
         f"OpenCL device '{found.label}' runs on {units} threads in this process, not on {threads}; "

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.config import CompileOptions
+from tilewright.config import CompileOptions, usable_cpus
 from tilewright.errors import CodegenError
 from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
@@ -35,7 +35,7 @@ class OpenClTarget:
 
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
         _, _, self.device = options.target.partition(":")
-        self.machine = detect(self.device, options.threads) if machine is None else machine
+        self.machine = detect(self.device, options.threads or usable_cpus()) if machine is None else machine
 
     def should_lower(self, node: Node) -> bool:
         """Operators with an expression or a loop program of their own are kept whole."""

@@ -40,6 +40,6 @@ def block_sums(schedule: Schedule, sums: str) -> str | None:
 
 
 def _even(extent: int, limit: int) -> int:
-    """The largest divisor up to the limit, or the limit where that one is much smaller: its tail is guarded."""
+    """The largest divisor up to the limit; the limit where that one is much smaller, with a guarded tail."""
     divisor = max(n for n in range(1, min(limit, extent) + 1) if extent % n == 0)
     return divisor if 4 * divisor >= min(limit, extent) else limit

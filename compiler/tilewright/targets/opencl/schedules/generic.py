@@ -1,8 +1,8 @@
 """One template for every group: outputs are tiled, each work-item computes one tile in registers.
 
 Element-wise producers are inlined. A reduction whose elements correspond to the output's is computed tile by
-tile inside the bound loops; reductions that several output elements share (softmax, normalisation) are computed
-once a row, by the work-item that owns the row.
+tile inside the bound loops. Reductions that several output elements share (softmax, normalisation) are
+computed once a row, by the work-item that owns the row.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str],
 
 
 def _data_loops(stage: StageState, rank: int) -> dict[int, str]:
-    """Loops over the output's axes, by position; a stage that sums blocks has further axes in front of them."""
+    """Loops over the output's axes, by position; a stage that sums blocks has further axes in front."""
     return {position: axis.name for position, axis in enumerate(stage.stage.axes[-rank:])}
 
 
