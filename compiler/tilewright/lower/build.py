@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilewright.errors import LoweringError
 from tilewright.graph.ir import Constant, Function, Node, Value
@@ -132,15 +132,23 @@ class _Build:
             stacked = self._memory(node.outputs[position], Space.ACTIVATION)
             turn.append(Copy(Operand(stacked, Role.OUT, variable), self._operand(value, inner)))
             operands[node.outputs[position]] = Operand(stacked, Role.IN)
-        new = [self._operand(value, inner) for value in body.outputs[:states]]
-        turn += [
-            Copy(Operand(memory, Role.OUT), o)
-            for memory, o in zip(kept, new, strict=True)
-            if o.memory != memory
-        ]
+        turn += self._new_states(kept, [self._operand(value, inner) for value in body.outputs[:states]])
         for memory, value in zip(kept, node.outputs, strict=False):
             operands[value] = Operand(memory, Role.IN)
         return [*before, Loop(variable, trips, tuple(turn), bool(node.attrs.get("reverse", False)))]
+
+    def _new_states(self, kept: list[Memory], new: list[Operand]) -> list[Instruction]:
+        """Copies of the new states over the old. A new state that is another's old one is saved first."""
+        saved: list[Instruction] = []
+        sources: list[Operand] = []
+        for memory, source in zip(kept, new, strict=True):
+            if source.memory in kept and source.memory != memory:
+                rescue = replace(source.memory, name=self._unique(f"{memory.name}:saved"))
+                saved.append(Copy(Operand(rescue, Role.OUT), source))
+                source = Operand(rescue, Role.IN)
+            sources.append(source)
+        pairs = zip(kept, sources, strict=True)
+        return [*saved, *(Copy(Operand(m, Role.OUT), o) for m, o in pairs if o.memory != m)]
 
     def _operand(self, value: Value, operands: dict[Value, Operand]) -> Operand:
         if isinstance(value, Constant) and value not in operands:

@@ -59,7 +59,9 @@ def start(group: Group) -> Frame:
         sums = group.anchor.stage.name
         schedule.set_scope(sums, "register")
     block = PRODUCTS if group.anchor_op in ("Conv", "Gemm", "MatMul") else TERMS
-    return Frame(schedule, result, sums, block_sums(schedule, sums, block))
+    partial = block_sums(schedule, sums, block)
+    schedule.set_scope(partial, "register")
+    return Frame(schedule, result, sums, partial)
 
 
 def inline_elementwise(schedule: Schedule, keep: set[str]) -> None:
@@ -106,9 +108,7 @@ def block_sums(schedule: Schedule, sums: str, block: int) -> str:
     limit = max(1, min(last.extent, block // inner))
     even = next(n for n in range(limit, 0, -1) if last.extent % n == 0)
     factor = even if even * 4 >= limit else -(-last.extent // -(-last.extent // limit))
-    partial = schedule.rfactor(sums, outer, last.name, factor)
-    schedule.set_scope(partial, "register")
-    return partial
+    return schedule.rfactor(sums, outer, last.name, factor)
 
 
 def axis(stage: str, position: int) -> str:

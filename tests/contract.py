@@ -1,0 +1,51 @@
+"""The precision contract of `fp32`, as tests hold engines to it (docs/precision.md)."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnxruntime as ort
+
+import tilewright as tw
+
+LIMIT = 2e-6  # relative L2 error against float64
+FACTOR = 1.5  # of ONNX Runtime's own error, where that is larger
+
+
+def relative_error(result: np.ndarray, reference: np.ndarray) -> float:
+    """L2 norm of the difference over L2 norm of the reference."""
+    norm = float(np.linalg.norm(reference))
+    return float(np.linalg.norm(result.astype(np.float64) - reference)) / (norm or 1.0)
+
+
+def onnxruntime_session(path: str) -> ort.InferenceSession:
+    """One thread, so that concurrent tests do not fight."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    return ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def seeded_inputs(ports: tuple, seed: int) -> dict[str, np.ndarray]:
+    """Normal numbers for floats, small non-negative numbers for integers."""
+    rng = np.random.default_rng(seed)
+    return {
+        p.name: rng.standard_normal(p.shape).astype(p.dtype)
+        if np.dtype(p.dtype).kind == "f"
+        else rng.integers(0, 1000, p.shape).astype(p.dtype)
+        for p in ports
+    }
+
+
+def assert_contract(
+    path: str, feeds: Mapping[str, np.ndarray], results: Mapping[str, Mapping[str, np.ndarray]]
+) -> None:
+    """Every engine's every output within the contract. results: label -> outputs."""
+    reference = tw.evaluate(path, feeds)
+    session = onnxruntime_session(path)
+    peer = dict(zip([o.name for o in session.get_outputs()], session.run(None, dict(feeds)), strict=True))
+    for label, outputs in results.items():
+        for name, expected in reference.items():
+            limit = max(LIMIT, FACTOR * relative_error(peer[name], expected))
+            error = relative_error(outputs[name], expected)
+            assert error <= limit, (
+                f"{label}: '{name}' has relative error {error:.2e}, allowed are {limit:.2e}"
+            )

@@ -1,0 +1,48 @@
+"""The zoo keeps the fp32 contract: -O0 and -O3, one and two threads, three seeds and a real image."""
+
+import numpy as np
+import pytest
+from contract import assert_contract, seeded_inputs
+
+import tilewright as tw
+from tilewright_datasets import zoo
+from tilewright_datasets.images import decode, open_dataset
+from tilewright_datasets.preprocess import preprocess
+
+SEEDS = (1, 2, 3)
+
+
+def real_inputs(name: str) -> dict[str, np.ndarray] | None:
+    """The first packaged image, preprocessed for the model; None for models that take no image."""
+    if name in ("dqn", "dcgan", "lstm_lm"):
+        return None
+    image = decode(next(iter(open_dataset("foolbox"))))
+    return {"data": preprocess(image, zoo.preprocess_spec(name))}
+
+
+@pytest.mark.parametrize("level", [0, 3])
+@pytest.mark.parametrize("name", zoo.model_names())
+def test_cpu(name, level, tmp_path):
+    path = str(zoo.model_path(name))
+    engines = {n: tw.compile(path, opt_level=level, threads=n, cache_dir=tmp_path) for n in (1, 2)}
+    feeds = [seeded_inputs(engines[1].inputs, seed) for seed in SEEDS]
+    feeds += [f for f in (real_inputs(name),) if f is not None]
+    for values in feeds:
+        assert_contract(path, values, {f"{n} threads": e.run(values) for n, e in engines.items()})
+
+
+@pytest.mark.parametrize("name", zoo.model_names())
+def test_numpy(name):
+    path = str(zoo.model_path(name))
+    engine = tw.compile(path, target="numpy")
+    values = seeded_inputs(engine.inputs, 1)
+    assert_contract(path, values, {"numpy": engine.run(values)})
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet1_1"])
+def test_opencl(name):
+    pytest.importorskip("pyopencl", reason="the extra 'opencl' is not installed")
+    path = str(zoo.model_path(name))
+    engine = tw.compile(path, target="opencl")
+    values = seeded_inputs(engine.inputs, 1)
+    assert_contract(path, values, {"opencl": engine.run(values)})
