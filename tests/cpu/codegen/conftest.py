@@ -104,7 +104,7 @@ def run(cache_dir: Path) -> Run:
 
 @pytest.fixture
 def check(run: Run) -> Run:
-    """check(kernel, machine, *arrays, threads=1, rtol=0): runs the kernel and compares it with its interpretation.
+    """check(kernel, machine, *arrays, threads=1, rtol=0): the kernel compared with its interpretation.
 
     The arrays are left as they are; what the kernel computed is returned, one array a parameter.
     """

@@ -116,13 +116,14 @@ def test_damaged_code_is_refused(segment) -> None:
 def test_loading_needs_no_compiler(segment, tmp_path: Path) -> None:
     made = segment(scale_kernel(), host())
     (tmp_path / "code").write_bytes(made.code)
+    ports = [(p.name, p.offset) for p in made.inputs + made.outputs]
     script = f"""
 import sys
 import numpy as np
 from tilewright.segment import Port, Segment
 from tilewright.targets.cpu.device import CpuDevice
 code = open({str(tmp_path / "code")!r}, "rb").read()
-ports = [Port(p[0], "f32", ({ROWS}, {WIDTH}), p[1]) for p in {[(p.name, p.offset) for p in made.inputs + made.outputs]}]
+ports = [Port(name, "f32", ({ROWS}, {WIDTH}), offset) for name, offset in {ports}]
 segment = Segment("cpu", code, np.zeros(0, np.uint8), (ports[0],), (ports[1],), {made.mutable_bytes}, 0)
 x, y = np.ones(({ROWS}, {WIDTH}), np.float32), np.zeros(({ROWS}, {WIDTH}), np.float32)
 CpuDevice().load(segment, 2).run([x], [y])

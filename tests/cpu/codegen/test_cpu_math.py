@@ -67,7 +67,10 @@ def arguments(name: str, dtype: DType) -> np.ndarray:
 
 
 def assert_close(found: np.ndarray, exact: np.ndarray, arguments: np.ndarray, ulp: float, what: str) -> None:
-    """Equal where the rounded exact value is 0, infinite or NaN; elsewhere within `ulp` units in its last place."""
+    """Equal where the rounded exact value is 0, infinite or NaN.
+
+    Elsewhere within `ulp` units in its last place.
+    """
     with np.errstate(all="ignore"):
         rounded = exact.astype(found.dtype)
         usual = np.isfinite(rounded) & (rounded != 0)

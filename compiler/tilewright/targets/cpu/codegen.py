@@ -1,7 +1,7 @@
 """Loop program to LLVM text: `void @kernel(ptr %p0, ..., ptr %env)`.
 
-Parallel loops become functions of their own, run through env's parallel_for. Vectorised loops become vector code; everything that
-only moves addresses is hoisted as the loops are written.
+Parallel loops become functions of their own, run through env's parallel_for. Vectorised loops become vector
+code; everything that only moves addresses is hoisted as the loops are written.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MAX_UNROLLED = 1024
 
 
 def kernel_text(kernel: Kernel, machine: Machine) -> str:
-    """The LLVM module of a kernel, whose function is named `kernel`. Raises CodegenError, naming the kernel."""
+    """The LLVM module of a kernel; its function is named `kernel`. Raises CodegenError, naming the kernel."""
     try:
         return _KernelWriter(kernel, machine).text()
     except CodegenError as error:
@@ -114,7 +114,7 @@ class _KernelWriter:
         self.local_bytes += buffer.bytes
         if self.local_bytes > MAX_LOCAL_BYTES:
             raise CodegenError(
-                f"local buffers need {self.local_bytes} bytes of stack, at most {MAX_LOCAL_BYTES} are allowed; "
+                f"local buffers need {self.local_bytes} bytes of stack, {MAX_LOCAL_BYTES} are allowed; "
                 f"make '{buffer.name}' a scratch parameter"
             )
 
@@ -246,7 +246,7 @@ class _KernelWriter:
         function.emit(f"call void {run}(ptr %env, ptr @{task}, ptr {block}, i64 {extent.ref})")
 
     def _task(self, context: Context, stmt: For, variables: list[str], buffers: list[str]) -> str:
-        """Two functions: one unpacks the struct, one, inlined into it, has parameters that are known not to alias."""
+        """Two functions: one unpacks the struct; one, inlined into it, has parameters known not to alias."""
         name = f"{SYMBOL}.task{self.tasks}"
         self.tasks += 1
         body = Function(self.module)

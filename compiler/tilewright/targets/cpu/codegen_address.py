@@ -1,4 +1,4 @@
-"""Addresses of buffer elements: linear forms, split by loop depth so that each part is computed where it changes."""
+"""Addresses of buffer elements, split by loop depth so that each part is computed where it changes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ Evaluate = Callable[[Context, Expr], Value]
 class Location:
     """A place in a buffer, in bytes: base is free of the vector variable, which adds `step` a lane.
 
-    step is None when the offset is not linear in the vector variable; `offset` is then the expression of the element index.
+    step is None when the offset is not linear in the vector variable; `offset` is then the expression of the
+    element index.
     """
 
     base: Linear

@@ -87,7 +87,7 @@ def _float(function: Function, op: str, a: Value, b: Value) -> Value:
 
 
 def _float_extremum(function: Function, test: str, a: Value, b: Value) -> Value:
-    """One machine min or max hands its second operand on when either is NaN, so a literal, never NaN, goes first."""
+    """A machine min or max gives its second operand when either is NaN: a literal, never NaN, goes first."""
     if b.ref[0] != "%":
         a, b = b, a
     better = function.op(f"fcmp {test} {a}, {b.ref}")
@@ -142,7 +142,7 @@ def _constant(value: Value) -> int | None:
 
 
 def divide(function: Function, op: str, a: Value, b: Value, non_negative: bool = False) -> Value:
-    """`div` truncates, `floordiv` and `mod` round to minus infinity; x / 0 is 0, and the smallest integer / -1 wraps.
+    """`div` truncates, `floordiv` and `mod` round down; x / 0 is 0, the least integer / -1 wraps.
 
     non_negative: neither operand can be negative.
     """

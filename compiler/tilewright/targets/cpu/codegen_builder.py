@@ -1,7 +1,7 @@
-"""Writing LLVM text: a module that collects functions and declarations, and a function with places to hoist code to.
+"""Writing LLVM text: a module that collects functions, and functions with places to hoist code to.
 
-Every loop body starts with an open place, its head. Index arithmetic goes to the head of the innermost loop it depends on, so that
-the inner loops stay free of it without any help from the optimiser.
+Every loop body starts with an open place, its head. Index arithmetic goes to the head of the innermost loop
+it depends on, so that the inner loops stay free of it without any help from the optimiser.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class Scope:
 
 
 class Function:
-    """The body of one function, written line by line. `block` is the label of the basic block being written."""
+    """The body of one function, written line by line.
+
+    `block` is the label of the basic block being written.
+    """
 
     def __init__(self, module: Module) -> None:
         self.module = module
@@ -85,7 +88,7 @@ class Function:
         return name
 
     def hoisted(self, depth: int, key: object, text: Callable[[], str]) -> str:
-        """The result of an instruction without side effects, written once at the head of the scope of that depth."""
+        """The result of an instruction without side effects, written once at the head of the scope."""
         scope = self.scopes[depth]
         if key not in scope.known:
             rendered = text()

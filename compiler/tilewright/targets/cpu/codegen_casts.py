@@ -1,4 +1,7 @@
-"""Conversions between element types, and between memory and registers. Half-width floats round to nearest even."""
+"""Conversions between element types, and between memory and registers.
+
+Half-width floats round to nearest even.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,10 @@ def cast(function: Function, value: Value, dtype: DType) -> Value:
 
 
 def _truncated(function: Function, value: Value, dtype: DType) -> Value:
-    """Through the signed integer wide enough for all values, then wrapped; what is out of range gives some number.
+    """Through the signed integer that holds all values, then wrapped; what is out of range gives some number.
 
-    The freeze makes an out-of-range value some number instead of undefined behaviour; it costs no instruction.
+    The freeze makes an out-of-range value some number instead of undefined behaviour; it costs no
+    instruction.
     """
     lanes = value.lanes
     name, middle = "fptosi", dtype
@@ -97,7 +101,10 @@ def rounded(function: Function, value: Value) -> Value:
 
 
 def _f64_to_f32_odd(function: Function, value: Value) -> str:
-    """f32 by rounding to odd: rounding that once more to fewer bits gives what one rounding from f64 would."""
+    """f32 by rounding to odd.
+
+    Rounding that once more to fewer bits gives what one rounding from f64 would.
+    """
     lanes = value.lanes
     single, wide = vector_type("float", lanes), vector_type("double", lanes)
     bits = vector_type("i32", lanes)
@@ -181,7 +188,7 @@ def _to_half(function: Function, value: Value) -> str:
 
 
 def _to_half_by_integers(function: Function, value: Value) -> str:
-    """Normal results by adding a rounding bias to the bits, denormal ones by adding 0.5, whose last place is theirs."""
+    """Normal results by a rounding bias on the bits, denormal ones by adding 0.5: its last bit is theirs."""
     lanes = value.lanes
     single, short, bits = (vector_type(t, lanes) for t in ("float", "i16", "i32"))
 

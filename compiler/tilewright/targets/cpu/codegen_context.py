@@ -1,4 +1,7 @@
-"""What code generation knows at one point of a loop program: variables, buffers, the vector loop and its active lanes."""
+"""What code generation knows at one point of a loop program.
+
+Variables, buffers, the vector loop and its active lanes.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,8 @@ class Pointer:
 class Registers:
     """A buffer whose elements are private variables: one a constant index.
 
-    lanes: 0 when an element is a scalar, else the slots are vectors along the last axis. slots: allocas by slot index.
+    lanes: 0 when an element is a scalar, else the slots are vectors along the last axis. slots: allocas by
+    slot index.
     """
 
     lanes: int
@@ -89,7 +93,10 @@ class Context:
         return self.is_lane(e) or any(self.varies(part) for part in children(e))
 
     def depth(self, e: Expr) -> int | None:
-        """The scope index arithmetic can be computed at; None when it is more than that, reads memory or differs by lane."""
+        """The scope index arithmetic can be computed at.
+
+        None when it is more than that, reads memory or differs by lane.
+        """
         if self.is_lane(e) or not isinstance(e, (Var, Const, Binary)):
             return None
         if isinstance(e, Var):

@@ -1,4 +1,7 @@
-"""Code for expressions. One evaluation shares equal sub-expressions, so that a value used twice is computed once."""
+"""Code for expressions.
+
+One evaluation shares equal sub-expressions, so that a value used twice is computed once.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_context import Context
 from tilewright.targets.cpu.codegen_types import Value, literal
 
-# what a branch of a Select remembers must not leak out of it: the outer layers are searched, the last one is filled
+# what a branch of a Select remembers must not leak out of it: the outer layers are searched, the last one is
+# filled
 # (the expression is kept beside its value: identities of dead objects are used again)
 Memo = list[dict[int, tuple[Expr, Value]]]
 

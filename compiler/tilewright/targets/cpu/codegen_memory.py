@@ -1,4 +1,4 @@
-"""Loads and stores of buffer elements, scalar or a vector at a time, under a mask where lanes are switched off."""
+"""Loads and stores of buffer elements: scalars, vectors, and vectors with lanes switched off."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ def load(context: Context, buffer: Buffer, indices: Sequence[Expr], evaluate: Ev
 def store(
     context: Context, buffer: Buffer, indices: Sequence[Expr], value: Value, evaluate: Evaluate
 ) -> None:
-    """Writes a scalar, or all active lanes. A vector must not meet an index that is the same for all lanes."""
+    """Writes a scalar, or all active lanes.
+
+    A vector must not meet an index that is the same for all lanes.
+    """
     place = context.place(buffer)
     if isinstance(place, Registers):
         _store_register(context, place, buffer, indices, value)
@@ -77,7 +80,10 @@ def _any_lane(context: Context) -> str:
 def _load_uniform(
     context: Context, place: Pointer, buffer: Buffer, location: Location, evaluate: Evaluate
 ) -> Value:
-    """One element for all lanes. When no lane is active the first element is read instead: the index may be outside."""
+    """One element for all lanes.
+
+    When no lane is active the first element is read instead: the index may be outside.
+    """
     function = context.function
     pointer = element_pointer(context, place, location.base, evaluate)
     if context.mask is not None:

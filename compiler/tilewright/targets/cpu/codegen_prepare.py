@@ -1,4 +1,4 @@
-"""Decisions before code is written: which vectorised loops become vector code, and which buffers live in registers."""
+"""Before code is written: which vectorised loops become vector code, which buffers live in registers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_LANES = 64
 
 
 def settle_loops(stmt: Stmt, vectorized: bool = False) -> Stmt:
-    """The statement with every vectorised loop that cannot become vector code made serial, and single lanes bound.
+    """The statement with vectorised loops that cannot become vector code made serial, and single lanes bound.
 
     A loop whose lanes all write one element (a reduction, or a scratch scalar) runs one lane after the other.
     """
@@ -61,7 +61,8 @@ Access = tuple[Sequence[Expr], For | None]
 def register_slots(buffer: Buffer, body: Stmt) -> tuple[int, list[tuple[int, ...]]] | None:
     """How a register buffer is kept: lanes of a slot (0: scalars) and the indices of all slots.
 
-    None when some index is not known at compile time, or a parallel loop shares the buffer: it then lives in memory.
+    None when some index is not known at compile time, or a parallel loop shares the buffer: it then lives in
+    memory.
     """
     accesses = list(_accesses(buffer, body, None))
     if not buffer.shape or any(loop and loop.kind == LoopKind.PARALLEL for _, loop in accesses):

@@ -1,6 +1,7 @@
-"""How element types look in LLVM, in memory and while computing, and the values that code generation passes around.
+"""How element types look in LLVM, in memory and while computing, and the values made of them.
 
-Half-width floats are computed in f32 and rounded when stored or cast; booleans take a byte in memory and a bit in registers.
+Half-width floats are computed in f32 and rounded when stored or cast; booleans take a byte in memory and a
+bit in registers.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ _SUFFIX = {"double": "f64", "float": "f32", "half": "f16"}
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An LLVM operand: `ref` is its text without the type; lanes: 0 for a scalar, the vector length otherwise."""
+    """An LLVM operand.
+
+    `ref` is its text without the type; lanes: 0 for a scalar, the vector length otherwise.
+    """
 
     ref: str
     dtype: DType

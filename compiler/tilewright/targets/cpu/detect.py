@@ -1,4 +1,7 @@
-"""The host as a Machine, from feature flags alone: processor names are unreliable on virtual machines and for new models."""
+"""The host as a Machine, from feature flags alone.
+
+Processor names are unreliable on virtual machines and for new models.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,13 @@ import llvmlite.binding as llvm
 from tilewright.errors import UsageError
 from tilewright.machine import Machine
 
-# what code generation can make use of; anything else in a machine's list would only narrow where an artefact runs
+# what code generation can make use of; anything else in a machine's list would only narrow where an artefact
+# runs
 _X86_FEATURES = frozenset(
-    "sse sse2 sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma f16c bmi bmi2 lzcnt movbe "
-    "avx512f avx512cd avx512bw avx512dq avx512vl avx512vnni avx512bf16 avx512fp16 avx512vbmi avx512vbmi2 avx512bitalg "
-    "avx512vpopcntdq avx512ifma avxvnni amx-tile amx-int8 amx-bf16 amx-fp16".split()
+    {"sse", "sse2", "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "f16c"}
+    | {"bmi", "bmi2", "lzcnt", "movbe", "avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+    | {"avx512vnni", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512ifma"}
+    | {"avx512vpopcntdq", "avxvnni", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16"}
 )
 _AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 _DEFAULT_CACHES = (32 << 10, 1 << 20, 16 << 20)

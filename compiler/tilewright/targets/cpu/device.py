@@ -1,7 +1,8 @@
 """Running CPU segments: maps an image, lends arenas, and keeps the process's one pool of threads.
 
-Needs neither LLVM nor the compiler. The image carries its own code for the pool; the first image loaded gives the pool its code, and
-stays mapped. What both sides must agree on stands here: the header of an image, `env`, and the pool's state.
+Needs neither LLVM nor the compiler. The image carries its own code for the pool; the first image loaded gives
+the pool its code, and stays mapped. What both sides must agree on stands here: the header of an image, `env`,
+and the pool's state.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from tilewright.dtypes import DTYPES
 from tilewright.errors import ArtefactError, RunError
 from tilewright.segment import Port, Segment
 
-# Header of an image: magic, version of this agreement, offsets of `run`, `parallel_for` and `worker`, number of trace slots.
+# Header of an image: magic, version of this agreement, offsets of `run`, `parallel_for` and `worker`, number
+# of trace slots.
 HEADER = struct.Struct("<8sQQQQQ16x")
 MAGIC = b"TWIMAGE\n"
 ABI_VERSION = 1
@@ -34,7 +36,7 @@ LINE = 64
 SYSCALL, LOCK, GENERATION, JOB, DONE, SLEEPERS, WAITER, CLAIMS = (LINE * i for i in range(8))
 MAX_THREADS = 256
 STATE_BYTES = CLAIMS + LINE * MAX_THREADS
-# Fields of env, in 8-byte words: parallel_for, pool state, threads, trace (an array of cycle counts, or null).
+# Fields of env, 8 bytes each: parallel_for, pool state, threads, trace (an array of cycle counts, or null).
 ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE = range(4)
 ALIGNMENT = 64
 _HUGE_PAGE = 1 << 21
@@ -61,7 +63,7 @@ _CPUINFO = {
 _Run = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _libc.pthread_create.argtypes = [ctypes.c_void_p] * 4
@@ -74,7 +76,9 @@ def host_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
-        raise ArtefactError(f"{path} cannot be read, so nothing tells what this processor can do: {error}") from error
+        raise ArtefactError(
+            f"{path}, which tells what this processor can do, cannot be read: {error}"
+        ) from error
     flags = next((line.partition(":")[2] for line in lines if line.startswith("flags")), "")
     return frozenset(flags.split())
 
@@ -93,7 +97,7 @@ class _Code:
         except struct.error as error:
             raise ArtefactError(f"the CPU code is cut short: {len(image)} bytes") from error
         if magic != MAGIC or version != ABI_VERSION:
-            raise ArtefactError("the CPU code was made for another version of tilewright; compile the model again")
+            raise ArtefactError("the CPU code is of another version of tilewright; compile the model again")
         address = _libc.mmap(
             None, len(image), mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
         )
@@ -143,10 +147,11 @@ class _Pool:
             if self._code is None:
                 code.keep()
                 self._code = code
-            return self._code.parallel_for
+            address: int = self._code.parallel_for
+            return address
 
     def ensure(self, threads: int) -> None:
-        """Start threads until there are that many, the caller's included. Raises RunError when the system refuses."""
+        """Start threads until there are that many with the caller. Raises RunError if the system refuses."""
         if threads <= self._started:
             return
         with self._lock:
@@ -159,11 +164,13 @@ class _Pool:
         record = CLAIMS + LINE * index
         struct.pack_into("<IQ", self._memory, record + 4, index, self.state)
         thread = ctypes.c_void_p()
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # signals go to Python's threads
+        # signals go to Python's threads
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            status = _libc.pthread_create(ctypes.addressof(thread), None, self._code.worker, self.state + record)
+            address, argument = ctypes.addressof(thread), self.state + record
+            status = _libc.pthread_create(address, None, self._code.worker, argument)
         finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         if status:
             raise RunError(f"thread {index} cannot be started: {os.strerror(status)}; ask for fewer threads")
         _libc.pthread_detach(thread)
@@ -208,10 +215,8 @@ class CpuLoaded:
         """Reads C-contiguous inputs of the ports' types, fills C-contiguous outputs. Raises RunError."""
         self._run(inputs, outputs, self._env)
 
-    def trace(
-        self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]
-    ) -> list[tuple[str, float]]:
-        """As run; returns the seconds spent in each instruction of the program, in order, summed over its turns."""
+    def trace(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[tuple[str, float]]:
+        """As run; returns the seconds of each instruction of the program, in order, its turns together."""
         slots = (ctypes.c_uint64 * (self._code.trace_slots + 1))()
         env = type(self._env)(*self._env)
         env[ENV_TRACE] = ctypes.addressof(slots)

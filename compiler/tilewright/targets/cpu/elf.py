@@ -1,4 +1,7 @@
-"""Reading ELF64 relocatable objects for x86-64: sections, symbols and relocations, as far as generated code has them."""
+"""Reading ELF64 relocatable objects for x86-64.
+
+Sections, symbols and relocations, as far as generated code has them.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""A program and its memory plan to LLVM text of its entry: `i32 run(ptr constants, ptr mutable, ptr activations, ptr env)`.
+"""A program and its memory plan to LLVM text of its entry.
 
-The entry calls kernels with pointers at planned offsets; loops and branches of the program are loops and branches of the entry, so a
-whole network is one native call. After every instruction the cycles it took are added to a slot of env's trace, if there is one.
+    i32 run(ptr constants, ptr mutable, ptr activations, ptr env)
+
+The entry calls kernels with pointers at planned offsets; loops and branches of the program are loops and
+branches of the entry, so a whole network is one native call. After every instruction the cycles it took are
+added to a slot of env's trace, if there is one.
 """
 
 from __future__ import annotations
@@ -97,15 +100,13 @@ def traced(program: Program) -> list[str]:
 
 
 def entry_text(program: Program, plan: Plan, symbols: Mapping[str, str], machine: Machine) -> str:
-    """symbols: the name in the image of every kernel. Raises CodegenError for a buffer that the plan does not place."""
+    """symbols: every kernel's name in the image. Raises CodegenError for a buffer that the plan forgot."""
     writer = _EntryWriter(program, plan, symbols, machine)
     return writer.text()
 
 
 class _EntryWriter:
-    def __init__(
-        self, program: Program, plan: Plan, symbols: Mapping[str, str], machine: Machine
-    ) -> None:
+    def __init__(self, program: Program, plan: Plan, symbols: Mapping[str, str], machine: Machine) -> None:
         self.program, self.plan, self.symbols = program, plan, symbols
         self.module = Module(machine)
         self.function = Function(self.module)
@@ -162,7 +163,7 @@ class _EntryWriter:
         expected = len(self.program.kernels[instruction.kernel].params)
         if len(instruction.args) != expected:
             raise CodegenError(
-                f"kernel '{instruction.kernel}' has {expected} parameters, called with {len(instruction.args)}"
+                f"kernel '{instruction.kernel}' has {expected} parameters, not {len(instruction.args)}"
             )
         arguments = [f"ptr {self._pointer(operand, indices)}" for operand in instruction.args]
         target = self.symbols[instruction.kernel]

@@ -1,7 +1,7 @@
 """A linker for one purpose: many x86-64 objects into one flat image that runs wherever it is mapped.
 
-All references inside the image are relative to the instruction, so nothing is patched at load time. Code cannot name anything outside:
-what it needs from the process arrives as pointers in `env`.
+All references inside the image are relative to the instruction, so nothing is patched at load time. Code
+cannot name anything outside: what it needs from the process arrives as pointers in `env`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INDIRECT = (_GOTPCREL, _GOTPCRELX, _REX_GOTPCRELX)
 
 @dataclass(frozen=True)
 class Part:
-    """An object and the names by which its symbols are known to the others: {symbol in the object: name in the image}."""
+    """An object, and what its symbols are called in the image: {symbol in the object: name in the image}."""
 
     data: bytes
     exports: Mapping[str, str]
@@ -28,14 +28,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Image:
-    """data: to be mapped readable and executable at a page boundary; symbols: byte offsets of exported names."""
+    """data: to be mapped readable and executable, page-aligned; symbols: byte offsets of exported names."""
 
     data: bytes
     symbols: Mapping[str, int]
 
 
 def link(parts: list[Part], header_bytes: int = 0) -> Image:
-    """Lays out code, then constants, behind `header_bytes` zero bytes. Raises CodegenError naming unresolved symbols."""
+    """Code, then constants, after `header_bytes` zeros. Raises CodegenError naming unresolved symbols."""
     objects = [read_object(part.data) for part in parts]
     image, places = _layout(objects, header_bytes)
     symbols = _exported(parts, objects, places)

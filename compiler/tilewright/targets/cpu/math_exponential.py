@@ -1,4 +1,7 @@
-"""exp and tanh. Coefficients: Chebyshev interpolation of the functions named beside them, made with 50 digits."""
+"""exp and tanh.
+
+Coefficients: Chebyshev interpolation of the functions named beside them, made with 50 digits.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def exp(m: MathWriter, x: str) -> str:
 def exp_sum(m: MathWriter, x: str, low: str | None) -> str:
     """exp(x + low) for a `low` below the last place of x.
 
-    x = n ln 2 + r; the scale 2**n is applied in two halves, so that results near the ends of the range are right.
+    x = n ln 2 + r; the scale 2**n is applied in two halves, for results near the ends of the range.
     """
     bound = (-746.0, 710.0) if m.double else (-104.0, 89.0)
     clamped = m.least(bound[1], m.most(bound[0], x))

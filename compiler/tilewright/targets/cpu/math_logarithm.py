@@ -1,4 +1,7 @@
-"""log and pow. Coefficients: Chebyshev interpolation of the function named beside them, made with 50 digits."""
+"""log and pow.
+
+Coefficients: Chebyshev interpolation of the function named beside them, made with 50 digits.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _SQRT_HALF = math.sqrt(0.5)
 
 
 def _split(m: MathWriter, x: str) -> tuple[str, str]:
-    """(f, k) with x = (1 + f) 2**k and 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, denormals included."""
+    """(f, k) with x = (1 + f) 2**k, 1 + f in [sqrt(1/2), sqrt(2)), for positive finite x, even denormal."""
     bits, smallest, scale = (52, 2.0**-1022, 2.0**54) if m.double else (23, 2.0**-126, 2.0**25)
     tiny = m.compare("olt", x, m.number(smallest))
     raw = m.bits(m.select(tiny, m.mul(x, m.number(scale)), x))
@@ -148,7 +151,8 @@ def _halves(m: MathWriter, a: str) -> tuple[str, str]:
 def _log_in_two(m: MathWriter, x: str) -> tuple[str, str]:
     """log(x) of a positive f64 as an unevaluated sum, to about 2**-62.
 
-    s = f / (2 + f) is carried in two parts; the terms after 2 s are at most a hundredth of it, so one part is enough for them.
+    s = f / (2 + f) is carried in two parts; the terms after 2 s are at most a hundredth of it, so that one
+    part is enough for them.
     """
     f, k = _split(m, x)
     bottom, bottom_low = _two_sum(m, m.number(2.0), f)

@@ -12,7 +12,8 @@ def _has_instruction(m: MathWriter) -> bool:
 def round_even(m: MathWriter, x: str) -> str:
     if _has_instruction(m):
         return m.function.same_type("roundeven", m.type, x)
-    # at 2**23 (f32) or 2**52 (f64) the last place is 1; larger numbers are whole already, NaN fails the comparison
+    # at 2**23 (f32) or 2**52 (f64) the last place is 1; larger numbers are whole already, NaN fails the
+    # comparison
     edge = m.number(2.0 ** (52 if m.double else 23))
     size = m.abs(x)
     rounded = m.copysign(m.sub(m.add(size, edge), edge), x)

@@ -1,4 +1,7 @@
-"""sin and cos. Coefficients: Chebyshev interpolation of the functions named beside them, made with 50 digits."""
+"""sin and cos.
+
+Coefficients: Chebyshev interpolation of the functions named beside them, made with 50 digits.
+"""
 
 from __future__ import annotations
 

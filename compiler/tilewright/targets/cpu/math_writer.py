@@ -11,7 +11,7 @@ from tilewright.targets.cpu.codegen_types import literal, vector_type
 
 
 class MathWriter:
-    """One function from `lanes` floats (0: a scalar) to as many. Operands and results are LLVM operands without types.
+    """One function from `lanes` floats (0: a scalar) to as many; operands are LLVM's, without their types.
 
     element: `float` or `double`. Comparisons give masks; integers have the float's width.
     """

@@ -1,7 +1,7 @@
 """The cache of kernel objects on disk: shared by concurrent processes, bounded, and never trusted.
 
-A file is named by the digest of the LLVM text, the machine and the versions of what compiles it, and begins with a checksum of the
-rest. Files appear whole, by renaming; a damaged one is removed and made anew.
+A file is named by the digest of the LLVM text, the machine and the versions of what compiles it, and begins
+with a checksum of the rest. Files appear whole, by renaming; a damaged one is removed and made anew.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -59,10 +60,8 @@ class ObjectCache:
         if sha256(data).digest() != digest:
             path.unlink(missing_ok=True)
             return None
-        try:
+        with suppress(FileNotFoundError):  # another process dropped it meanwhile; the content is ours already
             os.utime(path)  # the time of last use, by which files are dropped
-        except FileNotFoundError:
-            pass  # another process dropped it meanwhile; the content is ours already
         return data
 
     def put(self, key: str, data: bytes) -> None:
@@ -111,14 +110,16 @@ class ObjectCache:
 
     def _unwritable(self, error: OSError) -> CacheError:
         reason = error.strerror or str(error)
-        return CacheError(f"cache folder {self.folder} cannot be used: {reason}; choose another with --cache-dir")
+        return CacheError(
+            f"cache folder {self.folder} is not usable: {reason}; choose another with --cache-dir"
+        )
 
 
 def open_cache(chosen: Path | None, default: Path) -> ObjectCache | None:
     """The cache in the folder that the user chose, else in the default one.
 
-    Raises CacheError when the chosen folder cannot be written. Without a writable default folder there is no cache, and one
-    warning on stderr says so.
+    Raises CacheError when the chosen folder cannot be written. Without a writable default folder there is no
+    cache, and one warning on stderr says so.
     """
     if chosen is not None and chosen != default:
         return ObjectCache(chosen)

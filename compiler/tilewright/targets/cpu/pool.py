@@ -1,12 +1,14 @@
 """The thread pool's code, as LLVM text: the only code of this target that is written by hand.
 
-One job at a time: `n` turns in as many contiguous chunks as there are threads. A thread claims its own chunk first, then any that
-nobody has begun, so that a thread that sleeps or lost its processor holds nobody up. Every turn runs once whatever the number of
-threads, and results do not depend on who ran it.
+One job at a time: `n` turns in as many contiguous chunks as there are threads. A thread claims its own chunk
+first, then any that nobody has begun, so that a thread that sleeps or lost its processor holds nobody up.
+Every turn runs once whatever the number of threads, and results do not depend on who ran it.
 
-* A caller that finds the pool busy, because another run has it or because it stands in a task itself, runs its loop alone.
-* `generation` is odd while a job is being written and even when it can be read: a thread reads the job, and believes it
-  only if the generation is still the same. Claims hold the generation they were last taken for, so a late thread finds nothing.
+* A caller that finds the pool busy, because another run has it or because it stands in a task itself, runs
+  its loop alone.
+* `generation` is odd while a job is being written and even when it can be read: a thread reads the job, and
+  believes it only if the generation is still the same. Claims hold the generation they were last taken for,
+  so a late thread finds nothing.
 * Threads that wait spin for some tens of microseconds, then sleep on a futex.
 
 `device.py` keeps the layout of the state and of env.
@@ -51,7 +53,8 @@ define internal void @wake(ptr %state, ptr %word) noinline nounwind {{
 }}
 
 ; Runs all chunks of a job that can still be claimed, from the thread's own on.
-define internal void @participate(ptr %state, i64 %me, i32 %generation, ptr %task, ptr %context, i64 %n, i64 %chunks) {{
+define internal void @participate(
+    ptr %state, i64 %me, i32 %generation, ptr %task, ptr %context, i64 %n, i64 %chunks) {{
 entry:
   %done = getelementptr i8, ptr %state, i64 {DONE}
   br label %next
@@ -205,7 +208,8 @@ entry:
   %job3 = getelementptr i8, ptr %job, i64 24
   br label %spin
 spin:
-  %last = phi i32 [ 0, %entry ], [ %last, %pause ], [ %last, %awake ], [ %last, %read ], [ %g, %believe ], [ %g, %part ]
+  %last = phi i32 [ 0, %entry ], [ %last, %pause ], [ %last, %awake ], [ %last, %read ],
+                  [ %g, %believe ], [ %g, %part ]
   %s = phi i32 [ 0, %entry ], [ %s1, %pause ], [ 0, %awake ], [ 0, %read ], [ 0, %believe ], [ 0, %part ]
   %g = load atomic i32, ptr %pg acquire, align 4
   %fresh = icmp ne i32 %g, %last
@@ -227,8 +231,6 @@ park:
   br i1 %same, label %sleep, label %awake
 sleep:
   call void @wait(ptr %state, ptr %pg, i32 %last)
-  br label %awake1
-awake1:
   br label %awake
 awake:
   %z1 = atomicrmw sub ptr %pz, i32 1 seq_cst

@@ -100,7 +100,8 @@ class CpuTarget:
 
     def _info(self, program: Program, plan: Plan, sizes: dict[str, int], slots: list[str]) -> dict[str, Any]:
         kernels = [
-            {"name": name, "object_bytes": sizes[name], **program.notes.get(name, {})} for name in program.kernels
+            {"name": name, "object_bytes": sizes[name], **program.notes.get(name, {})}
+            for name in program.kernels
         ]
         memory = {
             "arena_bytes": plan.arena_bytes,
