@@ -9,8 +9,10 @@ from tilewright.frontend.operators import (  # noqa: F401
     matrix,
     normalisation,
     padding,
+    pointwise,
     pooling,
     recurrent,
     reduction,
+    resize,
     shape,
 )
