@@ -40,7 +40,7 @@ Numeric = Callable[[Any, Any, Attrs], Any]
 Symbolic = Callable[[Expr, Expr, Attrs], Expr]
 
 
-def _binary(
+def binary_operator(
     name: str,
     doc: str,
     numeric: Numeric,
@@ -57,8 +57,6 @@ def _binary(
     def infer(operands: Sequence[TensorType | None], given: Attrs) -> tuple[TensorType, ...]:
         a, b = required(operands, 0), required(operands, 1)
         same_dtype(name, operands)
-        if name == "Mod" and a.dtype.is_float and not given["fmod"]:
-            raise VerifyError("Mod: floating-point operands need fmod = 1")
         return (TensorType(result or a.dtype, broadcast_shape(name, a.shape, b.shape)),)
 
     def evaluate(arrays: Sequence[np.ndarray | None], given: Attrs) -> tuple[np.ndarray, ...]:
@@ -83,9 +81,9 @@ def _binary(
     return operator(name, doc, operands, outputs, infer, evaluate, attrs, Fusion.BROADCAST, compute=body)
 
 
-def _simple(name: str, doc: str, numeric: Callable[[Any, Any], Any], op: str, **more: Any) -> Operator:
+def simple_binary(name: str, doc: str, numeric: Callable[[Any, Any], Any], op: str, **more: Any) -> Operator:
     """Declare an operator that is one binary expression."""
-    return _binary(name, doc, lambda a, b, _: numeric(a, b), lambda a, b, _: binary(op, a, b), **more)
+    return binary_operator(name, doc, lambda a, b, _: numeric(a, b), lambda a, b, _: binary(op, a, b), **more)
 
 
 def _opposite(a: Expr, b: Expr) -> Expr:
@@ -124,9 +122,17 @@ def _power_numpy(a: np.ndarray, b: np.ndarray, _: Attrs) -> np.ndarray:
     return np.asarray(np.power(a.astype(np.float64), b.astype(np.float64)))
 
 
+def _floored_remainder(a: Expr, b: Expr) -> Expr:
+    """The remainder with the sign of b; a zero gets it too."""
+    remainder, zero = call("fmod", a, b), const(0, a.dtype)
+    signed_zero = call("abs", remainder) * select(b < 0, const(-1, a.dtype), const(1, a.dtype))
+    moved = select(_opposite(remainder, b), remainder + b, remainder)
+    return select(binary("eq", remainder, zero), signed_zero, moved)
+
+
 def _modulo(a: Expr, b: Expr, attrs: Attrs) -> Expr:
     if a.dtype.is_float:
-        return call("fmod", a, b)
+        return call("fmod", a, b) if attrs["fmod"] else _floored_remainder(a, b)
     remainder = mod(a, b)
     if not attrs["fmod"] or a.dtype.kind == "uint":
         return remainder
@@ -137,32 +143,32 @@ def _modulo(a: Expr, b: Expr, attrs: Attrs) -> Expr:
 _LOGICAL: Any = {"types": ("bool",)}
 _COMPARED: Any = {"types": NUMBERS, "result": BOOL}
 
-_simple("Add", "a + b", np.add, "add")
-_simple("Sub", "a - b", np.subtract, "sub")
-_simple("Mul", "a times b", np.multiply, "mul")
-_binary("Div", "a / b; integers round towards zero", _divide_numpy, _divide)
-_binary("Pow", "a to the power b; integers go through float64", _power_numpy, _power)
-_binary(
+simple_binary("Add", "a + b", np.add, "add")
+simple_binary("Sub", "a - b", np.subtract, "sub")
+simple_binary("Mul", "a times b", np.multiply, "mul")
+binary_operator("Div", "a / b; integers round towards zero", _divide_numpy, _divide)
+binary_operator("Pow", "a to the power b; integers go through float64", _power_numpy, _power)
+binary_operator(
     "Max", "the larger; NaN is handed on", lambda a, b, _: np.maximum(a, b), lambda a, b, _: maximum(a, b)
 )
-_binary(
+binary_operator(
     "Min", "the smaller; NaN is handed on", lambda a, b, _: np.minimum(a, b), lambda a, b, _: minimum(a, b)
 )
-_binary(
+binary_operator(
     "Mod",
-    "remainder with the sign of b, or of a when fmod = 1 (needed for floating point)",
+    "remainder with the sign of b, or of a when fmod = 1",
     lambda a, b, attrs: np.fmod(a, b) if attrs["fmod"] else np.mod(a, b),
     _modulo,
     attrs={"fmod": Attr("int", 0)},
 )
-_simple("And", "logical and", np.logical_and, "and", **_LOGICAL)
-_simple("Or", "logical or", np.logical_or, "or", **_LOGICAL)
-_simple("Xor", "exclusive or", np.logical_xor, "xor", **_LOGICAL)
-_simple("Equal", "a = b", np.equal, "eq", types=(*NUMBERS, "bool"), result=BOOL)
-_simple("Less", "a < b", np.less, "lt", **_COMPARED)
-_simple("LessOrEqual", "a <= b", np.less_equal, "le", **_COMPARED)
-_simple("Greater", "a > b", np.greater, "gt", **_COMPARED)
-_simple("GreaterOrEqual", "a >= b", np.greater_equal, "ge", **_COMPARED)
+simple_binary("And", "logical and", np.logical_and, "and", **_LOGICAL)
+simple_binary("Or", "logical or", np.logical_or, "or", **_LOGICAL)
+simple_binary("Xor", "exclusive or", np.logical_xor, "xor", **_LOGICAL)
+simple_binary("Equal", "a = b", np.equal, "eq", types=(*NUMBERS, "bool"), result=BOOL)
+simple_binary("Less", "a < b", np.less, "lt", **_COMPARED)
+simple_binary("LessOrEqual", "a <= b", np.less_equal, "le", **_COMPARED)
+simple_binary("Greater", "a > b", np.greater, "gt", **_COMPARED)
+simple_binary("GreaterOrEqual", "a >= b", np.greater_equal, "ge", **_COMPARED)
 
 
 def _where_infer(types: Sequence[TensorType | None], _: Attrs) -> tuple[TensorType, ...]:

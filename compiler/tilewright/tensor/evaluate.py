@@ -41,6 +41,7 @@ INTRINSICS: dict[str, Callable[..., Array]] = {
     "trunc": np.trunc,
     "sin": np.sin,
     "cos": np.cos,
+    "atan": np.arctan,
     "abs": np.abs,
     "pow": np.power,
     "rsqrt": lambda a: 1 / np.sqrt(a),

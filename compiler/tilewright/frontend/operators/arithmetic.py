@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 
-from tilewright.dtypes import F64
+from tilewright.dtypes import F32, F64
 from tilewright.frontend.registry import Attributes, Reader, importer
 from tilewright.frontend.site import Site
 from tilewright.graph.ir import Value
@@ -35,39 +35,57 @@ def _binary(op: str) -> Reader:
 
 def _chain(op: str) -> Reader:
     def read(site: Site) -> Sequence[Value]:
-        return [_folded(site, op)]
+        return [_folded(op, site, site.all_operands())]
 
     return read
 
 
-def _folded(site: Site, op: str) -> Value:
+def _folded(op: str, site: Site, operands: Sequence[Value]) -> Value:
     """op(op(a, b), c) ...; a single operand is its own result."""
-    return reduce(lambda left, right: site.emit(op, left, right), site.all_operands())
+    return reduce(lambda left, right: site.emit(op, left, right), operands)
+
+
+def _in_wide_type(site: Site, calculate: Callable[[Sequence[Value]], Value]) -> Value:
+    """Operands of a half type are computed in f32 and the result rounded once."""
+    operands = site.all_operands()
+    dtype = operands[0].dtype
+    if not dtype.is_float or dtype.bits > 16 or len(operands) == 1:
+        return calculate(operands)
+    return site.emit("Cast", calculate([site.emit("Cast", x, to=F32) for x in operands]), to=dtype)
 
 
 for _op, _since in _BINARY.items():
     importer(_op, *_since)(_binary(_op))
 importer("Max", 6, 8, 12, 13)(_chain("Max"))
 importer("Min", 6, 8, 12, 13)(_chain("Min"))
-importer("Sum", 6, 8, 13)(_chain("Add"))
+
+
+@importer("Sum", 6, 8, 13)
+def sum_(site: Site) -> Sequence[Value]:
+    return [_in_wide_type(site, partial(_folded, "Add", site))]
 
 
 @importer("Mean", 6, 8, 13)
 def mean(site: Site) -> Sequence[Value]:
-    total = _folded(site, "Add")
-    return [site.emit("Div", total, site.scalar(len(site.operands), total))]
+    def average(operands: Sequence[Value]) -> Value:
+        total = _folded("Add", site, operands)
+        return site.emit("Div", total, site.scalar(len(operands), total))
+
+    return [_in_wide_type(site, average)]
 
 
 @importer("Pow", 7, 12, 13, 15)
 def power(site: Site) -> Sequence[Value]:
-    """It has the base's type; the exponent is converted, a real power of an integer is taken in f64."""
+    """It has the base's type; operands of different types meet in a type that holds both."""
     base, exponent = site.operand(0), site.operand(1)
     if base.dtype == exponent.dtype:
         return [site.emit("Pow", base, exponent)]
-    if base.dtype.is_integer and exponent.dtype.is_float:
-        wide = [site.emit("Cast", value, to=F64) for value in (base, exponent)]
-        return [site.emit("Cast", site.emit("Pow", *wide), to=base.dtype)]
-    return [site.emit("Pow", base, site.emit("Cast", exponent, to=base.dtype))]
+    wide = F32 if base.dtype.is_float and F64 not in (base.dtype, exponent.dtype) else F64
+    parts = [
+        value if value.dtype == wide else site.emit("Cast", value, to=wide) for value in (base, exponent)
+    ]
+    y = site.emit("Pow", *parts)
+    return [y if y.dtype == base.dtype else site.emit("Cast", y, to=base.dtype)]
 
 
 def refuse_mod(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
@@ -78,7 +96,11 @@ def refuse_mod(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]
 
 @importer("Mod", 10, 13, 28, refuse=refuse_mod)
 def mod(site: Site) -> Sequence[Value]:
-    return [site.emit("Mod", site.operand(0), site.operand(1), fmod=site.attr("fmod", 0))]
+    """Before opset 28 the floored remainder of real numbers is not defined."""
+    fmod = site.flag("fmod")
+    if site.operand(0).dtype.is_float and not fmod and site.since < 28:
+        raise site.fail("floating-point operands need fmod = 1 before opset 28")
+    return [site.emit("Mod", site.operand(0), site.operand(1), fmod=fmod)]
 
 
 @importer("Where", 9, 16)

@@ -1,6 +1,7 @@
-"""The code of intrinsic calls: single machine instructions where there is one, functions of our own otherwise.
+"""The code of intrinsic calls: one machine instruction where there is one, functions of our own otherwise.
 
-No call of a C library remains in an object: images are mapped without a linker. Accuracy: f32 within 2 ulp, f64 within 1e-15.
+No call of a C library remains in an object: images are mapped without a linker. Accuracy: f32 within 2 ulp,
+f64 within 1e-15.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from tilewright.errors import CodegenError
 from tilewright.targets.cpu import (
     math_error,
     math_exponential,
+    math_inverse,
     math_logarithm,
+    math_remainder,
     math_rounding,
     math_trigonometric,
 )
 from tilewright.targets.cpu.codegen_builder import Function, Module
-from tilewright.targets.cpu.codegen_types import Value, literal, suffix, vector_type
+from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, suffix, vector_type
 from tilewright.targets.cpu.math_writer import MathWriter
 
 _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
@@ -27,13 +30,14 @@ _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
     "erf": math_error.erf,
     "sin": math_trigonometric.sin,
     "cos": math_trigonometric.cos,
+    "atan": math_inverse.atan,
     "floor": math_rounding.floor,
     "ceil": math_rounding.ceil,
     "round": math_rounding.round_even,
     "trunc": math_rounding.trunc,
 }
 _ROUNDING = ("floor", "ceil", "round", "trunc")
-NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "isnan", "popcount")
+NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "fmod", "isnan", "popcount")
 
 
 def function(module: Module, name: str, element: str, lanes: int) -> str:
@@ -82,6 +86,8 @@ def call(target: Function, name: str, arguments: Sequence[Value], dtype: DType) 
         from tilewright.targets.cpu.codegen_arithmetic import binary
 
         return binary(target, "pow", *arguments)
+    if name == "fmod":
+        return _remainder(target, *arguments)
     if name in ("sqrt", "rsqrt"):
         root = Value(target.same_type("sqrt", first.type, first.ref), dtype, first.lanes)
         if name == "sqrt":
@@ -89,6 +95,14 @@ def call(target: Function, name: str, arguments: Sequence[Value], dtype: DType) 
         one = literal(1.0, dtype, first.lanes)
         return Value(target.op(f"fdiv {one}, {root.ref}"), dtype, first.lanes)
     return rounding(target, name, first)
+
+
+def _remainder(target: Function, a: Value, b: Value) -> Value:
+    from tilewright.targets.cpu.codegen_arithmetic import alike
+
+    a, b = alike(target, a, b)
+    callee = math_remainder.fmod(target.module, compute_type(a.dtype), a.lanes)
+    return Value(target.op(f"call {a.type} {callee}({a}, {b})"), a.dtype, a.lanes)
 
 
 def _simple(target: Function, name: str, value: Value, dtype: DType) -> Value:

@@ -44,6 +44,9 @@ _MATH = {
     "round": "rint",  # halves to even
     "sin": "sin",
     "cos": "cos",
+    "atan": "atan",
+    "trunc": "trunc",
+    "fmod": "fmod",
     "abs": "fabs",
     "pow": "pow",
 }
@@ -197,6 +200,8 @@ class Expressions:
             return f"{e.op}({a}, {b})"
         if e.op in ("div", "floordiv", "mod"):
             return f"tw_{e.op}_{target}({a}, {b})"
+        if e.op in ("shl", "shr"):
+            return _shift(e, a, b)
         if e.op not in _INFIX:
             raise CodegenError(f"OpenCL has no code rule for '{e.op}' on {e.dtype}")
         text = f"({a} {_INFIX[e.op]} {b})"
@@ -246,6 +251,8 @@ class Expressions:
             return f"{e.op}({a}, {b})"
         if e.op == "div":
             return f"tw_div_{c_type}({a}, {b})"
+        if e.op in ("shl", "shr"):
+            return _shift(e, self._wide(e.a), self._wide(e.b))
         if e.op not in _INFIX:
             raise CodegenError(f"OpenCL has no code rule for '{e.op}' on i64")
         return f"({a} {_INFIX[e.op]} {b})"
@@ -323,6 +330,19 @@ class Expressions:
 
     def _each(self, lane: Lane, c_type: str, text_of: Callable[[int], str]) -> str:
         return f"(({c_type}{lane.count})({', '.join(text_of(k) for k in range(lane.count))}))"
+
+
+def _shift(e: Binary, a: str, b: str) -> str:
+    """Moved by its width or more, or by a negative number, a value keeps only its sign; C leaves that open."""
+    c_type, last = value_type(e.dtype), e.dtype.bits - 1
+    inside = f"((ulong){b} <= {last}u)"
+    if e.op == "shl":
+        return f"({inside} ? ({c_type})({a} << {b}) : ({c_type})0)"
+    return (
+        f"(({c_type})({a} >> ({inside} ? (int){b} : {last})))"
+        if e.dtype.kind == "int"
+        else (f"({inside} ? ({c_type})({a} >> {b}) : ({c_type})0)")
+    )
 
 
 def load(home: Home, index: str) -> str:
