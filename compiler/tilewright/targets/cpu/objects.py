@@ -11,7 +11,7 @@ from tilewright.errors import CodegenError
 from tilewright.machine import Machine
 
 # raised whenever the same text would give other code; part of every cache key
-VERSION = 1
+VERSION = 2
 
 _LOCK = threading.Lock()  # LLVM's global context is shared by all threads
 
@@ -63,7 +63,7 @@ def _optimised(text: str, machine: Machine) -> llvm.ModuleRef:
         module.verify()
     except RuntimeError as error:
         raise CodegenError(f"LLVM refuses the generated code: {error}") from error
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = False  # schedules vectorise
     options.slp_vectorization = False
     options.loop_unrolling = False
