@@ -333,7 +333,7 @@ class Expressions:
 
 
 def _shift(e: Binary, a: str, b: str) -> str:
-    """Moved by its width or more, or by a negative number, a value keeps only its sign; C leaves that open."""
+    """Moved by its width or more, or by a negative number, only the sign is left; C leaves that open."""
     c_type, last = value_type(e.dtype), e.dtype.bits - 1
     inside = f"((ulong){b} <= {last}u)"
     if e.op == "shl":

@@ -13,7 +13,7 @@ TERMS = 64  # of a block
 def block_sums(schedule: Schedule, sums: str) -> str | None:
     """Split a long floating-point sum into blocks of at most TERMS terms, which are then added up.
 
-    Returns the new stage, which sums one block in registers; None where the sum is short, or is none. Whole
+    Returns the new stage, which sums one block; None where the sum is short, or is none. Whole
     leading axes become blocks as long as a block would be too long; then the last axis is cut evenly.
     """
     stage = schedule.state.stage(sums).stage
@@ -35,7 +35,6 @@ def block_sums(schedule: Schedule, sums: str) -> str | None:
     rest = terms // reduced[-1].extent
     factor = _even(reduced[-1].extent, max(1, TERMS // rest))
     partial = schedule.rfactor(sums, whole, reduced[-1].name, factor)
-    schedule.set_scope(partial, "register")
     return partial
 
 

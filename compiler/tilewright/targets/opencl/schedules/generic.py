@@ -125,6 +125,7 @@ def _schedule_tiles(schedule: Schedule, stage: StageState, producers: list[str],
     _write_out(schedule, sums.name, reduced, _data_loops(sums, len(outer)), tile)
     if partial is not None:
         summing = schedule.state.stage(partial)
+        schedule.set_scope(partial, "register")
         schedule.compute_at(partial, sums.name, reduced[-1])
         blocks = [axis.name for axis in summing.stage.axes[: -len(outer)]]
         terms = [axis.name for axis in summing.stage.reduce_axes]
@@ -183,6 +184,11 @@ def _schedule_rows(schedule: Schedule, stage: StageState, producers: list[str]) 
     for name in producers:
         for r in _reads(schedule, stage, schedule.state.stage(name).stage.outputs):
             used |= set().union(*map(free_vars, r.indices))
+    for name in producers:
+        partial = block_sums(schedule, name)
+        if partial is not None:
+            blocks = [axis.name for axis in schedule.state.stage(name).stage.reduce_axes]
+            schedule.compute_at(partial, name, blocks[-1])
     axes = [axis.name for axis in stage.stage.axes]
     rows = [name for name in axes if name in used]
     if not rows:
