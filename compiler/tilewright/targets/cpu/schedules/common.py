@@ -10,7 +10,7 @@ from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
-PRODUCTS = 256  # terms of one uninterrupted sum of products
+PRODUCTS = 128  # terms of one uninterrupted sum of products
 TERMS = 32  # terms of one uninterrupted sum of values, which often have one sign
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
