@@ -117,6 +117,14 @@ class Site:
                 f"but {error}; make it an initializer, or simplify the model before the import"
             ) from error
 
+    def is_known(self, index: int) -> bool:
+        """Whether an operand's value follows from constants."""
+        try:
+            evaluate_constant(self.operand(index))
+        except _NotConstantError:
+            return False
+        return True
+
     # The graph.
 
     def constant(self, data: np.ndarray) -> Value:

@@ -9,7 +9,7 @@ from tilewright.errors import LoweringError
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.loops.ir import Kernel, Role
 from tilewright.lower.group import kernel_operands, literal, make_group
-from tilewright.lower.kernel import lower_group
+from tilewright.lower.kernel import finish_kernel, lower_group
 from tilewright.lower.target import Target
 from tilewright.ops.operator import operator_of
 from tilewright.program.ir import CallKernel, Copy, Instruction, Loop, Memory, Operand, Program, Space
@@ -80,7 +80,7 @@ class _Build:
         return body
 
     def _call(self, node: Node, operands: dict[Value, Operand]) -> CallKernel:
-        arguments = [self._operand(value, operands) for value in kernel_operands(node)]
+        arguments = [self._operand(value, operands) for value in _arguments(node)]
         for value in node.outputs:
             operands[value] = Operand(self._memory(value, Space.ACTIVATION), Role.IN)
             arguments.append(Operand(operands[value].memory, Role.OUT))
@@ -91,6 +91,7 @@ class _Build:
         if declaration is not None and declaration.loops is not None:
             types = [None if v is None else v.type for v in node.inputs]
             kernel = declaration.loops(types, node.attrs, [v.type for v in node.outputs])
+            kernel = finish_kernel(kernel)
             return self._keep(kernel, {"template": "loop program", "schedule": "", "source": "operator"})
         key = describe(node)
         if key not in self.known:
@@ -173,6 +174,13 @@ class _Build:
             candidate = f"{name}:{count}"
         self.names.add(candidate)
         return candidate
+
+
+def _arguments(node: Node) -> list[Value]:
+    """What a node's kernel reads. A loop program has a parameter for every operand that is given."""
+    if node.op != "Fused" and operator_of(node).loops is not None:
+        return [value for value in node.inputs if value is not None]
+    return kernel_operands(node)
 
 
 def _is_view(node: Node) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Node
+from tilewright.loops.ir import Kernel
 from tilewright.ops.operator import (
     REGISTRY,
     Attr,
@@ -70,6 +71,12 @@ def operator(
         assert compute is not None
         return compute(_padded(operands, tensors), _with_defaults(declared, given), types)
 
+    def full_loops(
+        types: Sequence[TensorType | None], given: Attrs, results: Sequence[TensorType]
+    ) -> Kernel:
+        assert loops is not None
+        return loops(_padded(operands, types), _with_defaults(declared, given), results)
+
     return declare(
         Operator(
             name=name,
@@ -82,7 +89,7 @@ def operator(
             fusion=fusion,
             lower=lower,
             compute=full_compute if compute is not None else None,
-            loops=loops,
+            loops=full_loops if loops is not None else None,
         )
     )
 
