@@ -91,7 +91,9 @@ def _schema(node: NodeProto, opset: int) -> defs.OpSchema | None:
         schema = defs.get_schema(node.op_type, opset, "")
     except defs.SchemaError:
         return None
-    return None if schema.deprecated else schema
+    # A deprecated operator still runs in the opsets that had it, when it has been registered.
+    registered = (node.op_type, schema.since_version) in TABLE
+    return schema if registered or not schema.deprecated else None
 
 
 def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:

@@ -10,6 +10,7 @@ from tilewright.errors import VerifyError
 from tilewright.graph.ir import Node, Value
 from tilewright.ops.declaration import FLOATS, attributes, operator, required, same_dtype, wide
 from tilewright.ops.operator import Attr, Attrs, Builder, Operand
+from tilewright.ops.through_float32 import through_float32
 from tilewright.types import TensorType
 
 _STATISTICS = ("scale", "bias", "mean", "var")
@@ -55,5 +56,5 @@ operator(
     _infer,
     _evaluate,
     {"epsilon": Attr("float", 1e-5)},
-    lower=_lower,
+    lower=through_float32(_lower),
 )

@@ -3,48 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from case import HALVES, Case, flags, loose, normal, positive, whole
+from normalization_cases import normalization_cases
 
 from tilewright import dtypes
 from tilewright.storage import Storage
-
-HALVES = (np.float16, ml_dtypes.bfloat16)
-
-
-@dataclass
-class Case:
-    """op with operands (None: omitted) and attributes; rtol, atol: allowed difference of two ways."""
-
-    op: str
-    operands: list[np.ndarray | None]
-    attrs: dict[str, Any] = field(default_factory=dict)
-    rtol: float = 2e-5
-    atol: float = 2e-6
-
-    def __str__(self) -> str:
-        shapes = "-".join("none" if a is None else f"{a.dtype}{list(a.shape)}" for a in self.operands)
-        return f"{self.op}-{shapes}-{self.attrs}".replace(" ", "")
-
-
-def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape), dtype)
-
-
-def positive(*shape: int, seed: int = 0, dtype: Any = np.float32) -> np.ndarray:
-    return np.asarray(np.abs(normal(*shape, seed=seed)) + np.float32(0.1), dtype)
-
-
-def whole(*shape: int, seed: int = 0, dtype: Any = np.int64, low: int = -9, high: int = 9) -> np.ndarray:
-    return np.asarray(np.random.default_rng([seed, *shape]).integers(low, high, shape), dtype)
-
-
-def flags(*shape: int, seed: int = 0) -> np.ndarray:
-    return whole(*shape, seed=seed, low=0, high=2).astype(bool)
-
 
 SPECIAL = np.array([-np.inf, -1000, -20, -2.5, -1.5, -0.5, -0.0, 0, 0.5, 1.5, 20, 1000, np.inf, np.nan])
 
@@ -68,7 +34,7 @@ def _elementwise() -> Iterator[Case]:
     ]
     for op in (*anywhere, "Abs", "Neg", "Sign", "Identity"):
         for dtype in (np.float32, np.float64, *HALVES):
-            yield Case(op, [SPECIAL.astype(dtype)], **_loose(dtype))
+            yield Case(op, [SPECIAL.astype(dtype)], **loose(dtype))
         yield Case(op, [normal(3, 4)])
         yield Case(op, [normal().astype(np.float32)])
         yield Case(op, [normal(0, 2)])
@@ -88,12 +54,6 @@ def _elementwise() -> Iterator[Case]:
     yield Case("Elu", [normal(9)], {"alpha": 2.0})
     yield Case("HardSigmoid", [normal(9)], {"alpha": 0.5, "beta": 0.1})
     yield Case("Gelu", [normal(9)], {"approximate": "tanh"})
-
-
-def _loose(dtype: Any) -> dict[str, float]:
-    """A half result may differ by its last place where the float32 values before rounding do."""
-    bits = 11 if np.dtype(dtype) == np.float16 else 8
-    return {"rtol": 2.0**-bits, "atol": 1e-6} if dtype in HALVES else {}
 
 
 def _broadcast() -> Iterator[Case]:
@@ -381,5 +341,6 @@ def all_cases() -> list[Case]:
         _movement,
         _indexing,
         _rest,
+        normalization_cases,
     )
     return [case for family in families for case in family()]
