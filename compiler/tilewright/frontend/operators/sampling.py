@@ -1,0 +1,69 @@
+"""Operators that read images at computed positions: GridSample, AffineGrid, DeformConv, pools of regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from tilewright.frontend.registry import Attributes, importer
+from tilewright.frontend.site import Site
+from tilewright.graph.ir import Value
+
+_MODES = {
+    "bilinear": "linear",
+    "bicubic": "cubic",
+    "nearest": "nearest",
+    "linear": "linear",
+    "cubic": "cubic",
+}
+_PADDINGS = ("zeros", "border", "reflection")
+
+
+def refuse_sampling(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
+    """Modes that ONNX does not define."""
+    if (mode := attributes.get("mode", "linear")) not in _MODES:
+        yield f"attribute 'mode' is '{mode}', expected one of {', '.join(_MODES)}"
+    if (padding := attributes.get("padding_mode", "zeros")) not in _PADDINGS:
+        yield f"attribute 'padding_mode' is '{padding}', expected one of {', '.join(_PADDINGS)}"
+
+
+@importer("GridSample", 16, 20, 22, refuse=refuse_sampling)
+def grid_sample(site: Site) -> Sequence[Value]:
+    """Opset 16 calls the modes bilinear and bicubic."""
+    return [
+        site.emit(
+            "GridSample",
+            site.operand(0),
+            site.operand(1),
+            mode=_MODES[site.attr("mode", "linear")],
+            padding_mode=site.attr("padding_mode", "zeros"),
+            align_corners=site.attr("align_corners", 0),
+        )
+    ]
+
+
+@importer("AffineGrid", 20)
+def affine_grid(site: Site) -> Sequence[Value]:
+    """A product of the matrices with the homogeneous coordinates of all pixels, which are a constant."""
+    theta, size = site.operand(0), site.ints(1)
+    rank = len(size) - 2
+    if rank not in (2, 3) or theta.shape[1:] != (rank, rank + 1) or theta.shape[0] != size[0]:
+        raise site.fail(f"matrices {theta.type} do not fit the size {list(size)}")
+    extents = size[2:]
+    if min(extents) < 1:
+        raise site.fail(f"size {list(size)} has no pixels")
+    axes = [_centres(extent, site.flag("align_corners")) for extent in extents]
+    grid = np.meshgrid(*axes, indexing="ij")
+    ones = np.ones(extents)
+    points = np.stack([*reversed(grid), ones], axis=-1).reshape(-1, rank + 1)
+    columns = site.emit("Transpose", theta, perm=(0, 2, 1))
+    moved = site.emit("MatMul", site.constant(points.astype(theta.dtype.numpy)), columns)
+    return [site.reshape(moved, (size[0], *extents, rank))]
+
+
+def _centres(extent: int, align_corners: bool) -> np.ndarray:
+    """Normalised positions of the pixels of an axis."""
+    if align_corners:
+        return np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
+    return (2 * np.arange(extent) + 1) / extent - 1
