@@ -91,7 +91,7 @@ def block_sums(schedule: Schedule, sums: str, block: int) -> str:
     reduced = stage.reduce_axes
     terms = prod(a.extent for a in reduced)
     if (
-        terms <= block
+        terms <= block + block // 2
         or not isinstance(body, Reduce)
         or body.reducer.name != "sum"
         or not body.dtype.is_float
