@@ -228,7 +228,7 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
     batch = np.arange(x.shape[0]).reshape(-1, *(1 for _ in extents))
     channels_last = np.moveaxis(x, 1, -1)
     for taps in product(range(_TAPS[mode]), repeat=len(extents)):
-        indices, counts, weight = [], np.True_, np.ones((), work)
+        indices, counts, weight = [], np.ones((), bool), np.ones((), work)
         for axis, tap in enumerate(taps):
             with np.errstate(invalid="ignore"):
                 place = firsts[axis].astype(np.int64) + tap - (mode == "cubic")
@@ -236,7 +236,7 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
             indices.append(index)
             counts = counts & inside
             weight = weight * weights[axis][tap]
-        pixels = np.where(np.asarray(counts)[..., None], channels_last[(batch, *indices)], x.dtype.type(0))
+        pixels = np.where(counts[..., None], channels_last[(batch, *indices)], x.dtype.type(0))
         part = pixels if mode == "nearest" else pixels.astype(work) * weight[..., None]
         total = total | np.moveaxis(part, -1, 1) if x.dtype == bool else total + np.moveaxis(part, -1, 1)
     return (total.astype(x.dtype),)
@@ -244,7 +244,7 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
 
 operator(
     "GridSample",
-    "x read at the normalised positions of a grid, innermost axis first; outside lie zeros, the border or mirrors",
+    "x read at normalised positions, innermost axis first; outside lie zeros, the border or mirror images",
     [Operand("x", _ANY), Operand("grid", FLOATS)],
     [Operand("y", _ANY)],
     _infer,

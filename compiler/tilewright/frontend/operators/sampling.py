@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from tilewright.frontend.operators.windows import per_axis, refuse_windows
 from tilewright.frontend.registry import Attributes, importer
 from tilewright.frontend.site import Site
 from tilewright.graph.ir import Value
@@ -67,3 +68,29 @@ def _centres(extent: int, align_corners: bool) -> np.ndarray:
     if align_corners:
         return np.linspace(-1, 1, extent) if extent > 1 else np.zeros(1)
     return (2 * np.arange(extent) + 1) / extent - 1
+
+
+@importer("DeformConv", 19, 22, refuse=refuse_windows)
+def deform_conv(site: Site) -> Sequence[Value]:
+    """The kernel's shape is the weights'."""
+    x, weights = site.operand(0), site.operand(1)
+    kernel, rank = weights.shape[2:], len(x.shape) - 2
+    declared = site.attr("kernel_shape")
+    if declared and tuple(declared) != kernel:
+        raise site.fail(f"attribute 'kernel_shape' is {list(declared)}, the weights have {list(kernel)}")
+    strides, dilations = (per_axis(site, name, rank) for name in ("strides", "dilations"))
+    return [
+        site.emit(
+            "DeformConv",
+            x,
+            weights,
+            site.operand(2),
+            site.optional(3),
+            site.optional(4),
+            strides=strides,
+            dilations=dilations,
+            pads=per_axis(site, "pads", 2 * rank, 0),
+            group=site.attr("group", 1),
+            offset_group=site.attr("offset_group", 1),
+        )
+    ]
