@@ -13,8 +13,8 @@ _ALPHA, _GAMMA, _BIAS, _LAMBDA = "alpha", "gamma", "bias", "lambd"
 
 def _celu(x: Expr, attrs: Attrs) -> Expr:
     alpha = like(x, attrs[_ALPHA])
-    low = minimum((call("exp", x / alpha) - 1) * alpha, like(x, 0))
-    return maximum(x, like(x, 0)) + low
+    low: Expr = (call("exp", x / alpha) - 1) * alpha
+    return maximum(x, like(x, 0)) + minimum(low, like(x, 0))
 
 
 def _celu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
@@ -23,8 +23,8 @@ def _celu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
 
 
 def _selu(x: Expr, attrs: Attrs) -> Expr:
-    low = (call("exp", x) - 1) * attrs[_ALPHA]
-    return select(x > 0, x, low) * attrs[_GAMMA]
+    low: Expr = (call("exp", x) - 1) * attrs[_ALPHA]
+    return select(x > 0, x, low) * like(x, attrs[_GAMMA])
 
 
 def _selu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:

@@ -8,13 +8,25 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import I64, DType
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, cast, const, read
 from tilewright.ops.broadcast import truncating_quotient
 from tilewright.ops.declaration import NUMBERS, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
-from tilewright.ops.reading import accumulated
-from tilewright.tensor.ir import Axis, Tensor, compute, max_over, min_over, prod_over, reduce_axis, sum_over
+from tilewright.ops.reading import accumulated, accumulator
+from tilewright.tensor.ir import (
+    Axis,
+    Reduce,
+    Tensor,
+    compute,
+    identity_of,
+    max_over,
+    min_over,
+    prod_over,
+    reduce_axis,
+    sum_over,
+)
 from tilewright.types import TensorType
 
 
@@ -31,30 +43,34 @@ def _reduction(
     numeric: Callable[..., Any],
     symbolic: Callable[..., Expr],
     mean: bool = False,
+    lattice: bool = False,
 ) -> Operator:
     """Declare a reduction. numeric: the NumPy ufunc; mean: the total is divided by the number of elements.
 
-    Half types accumulate in float32. Integer means round towards zero.
+    lattice: it is a maximum or minimum, which booleans have too.
+    Half types accumulate in float32. Integer means are of exact totals and round towards zero. Of nothing, the
+    result is the reduction's identity; a mean is then NaN, or 0 of integers.
     """
+    types = (*NUMBERS, "bool") if lattice else NUMBERS
     stage = name.lower()
 
     def infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
         x, axes = required(types, 0), attrs["axes"]
         if len(set(axes)) != len(axes) or any(not 0 <= axis < x.rank for axis in axes):
             raise VerifyError(f"{name}: axes {list(axes)} do not fit a tensor of rank {x.rank}")
-        count = prod(x.shape[axis] for axis in axes)
-        if count == 0 and (mean or name in ("ReduceMax", "ReduceMin")):
-            raise VerifyError(f"{name}: there is nothing to reduce in shape {list(x.shape)}")
         return (TensorType(x.dtype, _kept(x.shape, attrs)),)
 
     def evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
         x, axes = required(arrays, 0), tuple(attrs["axes"])
+        count = prod(x.shape[axis] for axis in axes)
+        work = _sum_type(DType.of(x.dtype)).numpy if mean else wide(x.dtype)
+        more = {"initial": _identity(symbolic, DType.of(x.dtype))} if lattice and count == 0 else {}
         with np.errstate(all="ignore"):
             total = np.asarray(
-                numeric.reduce(x, axis=axes, dtype=wide(x.dtype), keepdims=bool(attrs["keepdims"]))  # type: ignore[attr-defined]
+                numeric.reduce(x, axis=axes, dtype=work, keepdims=bool(attrs["keepdims"]), **more)  # type: ignore[attr-defined]
             )
             if mean:
-                total = _mean(total, prod(x.shape[axis] for axis in axes))
+                total = _mean(total, count)
         return (total.astype(x.dtype, copy=False),)
 
     def body(
@@ -65,7 +81,8 @@ def _reduction(
         reduced = {axis: reduce_axis(x.shape[axis], f"{stage}.r{axis}") for axis in axes}
 
         def element(*i: Expr) -> Expr:
-            value = accumulated(read(x, _source(i, reduced, len(x.shape), attrs["keepdims"])))
+            term = read(x, _source(i, reduced, len(x.shape), attrs["keepdims"]))
+            value = cast(term, _sum_type(x.dtype)) if mean else accumulated(term)
             return symbolic(value, *reduced.values()) if reduced else value
 
         total = compute(types[0].shape, element, stage)
@@ -82,8 +99,8 @@ def _reduction(
     return operator(
         name,
         doc,
-        [Operand("x", NUMBERS)],
-        [Operand("y", NUMBERS)],
+        [Operand("x", types)],
+        [Operand("y", types)],
         infer,
         evaluate,
         {"axes": Attr("ints", required=True), "keepdims": Attr("bool", True)},
@@ -102,6 +119,18 @@ def _source(i: Sequence[Expr], reduced: dict[int, Axis], rank: int, keepdims: bo
     return indices
 
 
+def _sum_type(dtype: DType) -> DType:
+    """In which a mean adds up: 32-bit integers and narrower ones cannot overflow an i64."""
+    return I64 if dtype.is_integer and dtype.bits < 64 else accumulator(dtype)
+
+
+def _identity(symbolic: Callable[..., Expr], dtype: DType) -> Any:
+    """What a maximum or minimum of nothing is."""
+    reduced = symbolic(const(0, dtype), reduce_axis(0, "nothing"))
+    assert isinstance(reduced, Reduce)
+    return np.asarray(identity_of(reduced).value, dtype.numpy)  # type: ignore[attr-defined]
+
+
 def _mean(total: np.ndarray, count: int) -> np.ndarray:
     if total.dtype.kind not in "iu":
         return np.asarray(total / total.dtype.type(count))
@@ -116,6 +145,6 @@ def _quotient(total: Expr, count: int) -> Expr:
 
 _reduction("ReduceSum", "sum over axes", np.add, sum_over)
 _reduction("ReduceMean", "mean over axes; integers round towards zero", np.add, sum_over, mean=True)
-_reduction("ReduceMax", "maximum over axes; NaN is handed on", np.maximum, max_over)
-_reduction("ReduceMin", "minimum over axes; NaN is handed on", np.minimum, min_over)
+_reduction("ReduceMax", "maximum over axes; NaN is handed on", np.maximum, max_over, lattice=True)
+_reduction("ReduceMin", "minimum over axes; NaN is handed on", np.minimum, min_over, lattice=True)
 _reduction("ReduceProd", "product over axes", np.multiply, prod_over)

@@ -49,6 +49,9 @@ _MATH = {
     "fmod": "fmod",
     "abs": "fabs",
     "pow": "pow",
+    "trunc": "trunc",
+    "atan": "atan",
+    "fmod": "fmod",
 }
 
 
@@ -173,6 +176,8 @@ class Expressions:
         values = [self.scalar(a) for a in e.args]
         if e.name == "abs" and not e.dtype.is_float:
             return f"(({value_type(e.dtype)})abs({values[0]}))"
+        if e.name == "fmod" and not e.dtype.is_float:
+            return f"(({value_type(e.dtype)})tw_rem_{value_type(e.dtype)}({values[0]}, {values[1]}))"
         if e.name == "isnan":
             return f"({values[0]} != {values[0]})"
         if e.name == "fma":
