@@ -279,3 +279,36 @@ def test_indices_with_division_inside(check, machine: Machine) -> None:
     value = read(x, (mod(flat, const(4)), floordiv(flat, const(4))))
     body = For(i, const(3), vector(8, Store(y, (flat,), value)))
     check(kernel(body, x, y), machine, RNG.integers(0, 255, (4, 6)).astype(np.uint8), np.zeros(24, np.uint8))
+
+
+def test_register_buffers_of_one_name_in_two_parallel_loops(check, machine: Machine) -> None:
+    x, y = Buffer("x", F32, (4, 8)), Buffer("y", F32, (4, 8))
+    tile = Buffer("r", F32, (2,), "register")
+
+    def half(first: int) -> Stmt:
+        row = seq(
+            Store(tile, (const(0),), read(x, (i, const(first)))),
+            Store(tile, (const(1),), mul(read(tile, (const(0),)), const(2.0, F32))),
+            For(j, const(4), Store(y, (i, add(j, const(first))), read(tile, (mod(j, const(2)),)))),
+        )
+        return For(i, const(4), Allocate(tile, row), LoopKind.PARALLEL)
+
+    check(kernel(seq(half(0), half(4)), x, y), machine, floats(4, 8), floats(4, 8), threads=2)
+
+
+def test_scalar_registers_in_a_parallel_loop_leave_no_stack_traffic(machine: Machine) -> None:
+    from tilewright.targets.cpu.codegen import kernel_text
+    from tilewright.targets.cpu.objects import assembly
+
+    x, y = Buffer("x", F32, (4, 8)), Buffer("y", F32, (4,))
+    total = Buffer("r", F32, (1,), "register")
+    zero = (const(0),)
+    row = seq(
+        Store(total, zero, const(0.0, F32)),
+        For(j, const(8), Store(total, zero, add(read(total, zero), read(x, (i, j))))),
+        Store(y, (i,), read(total, zero)),
+    )
+    body = For(i, const(4), Allocate(total, row), LoopKind.PARALLEL)
+    task = assembly(kernel_text(kernel(body, x, y), machine), machine).partition("kernel.task0:")[2]
+    assert "ret" in task
+    assert "rsp" not in task.partition("ret")[0]

@@ -32,7 +32,13 @@ from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_builder import Function, Module
 from tilewright.targets.cpu.codegen_context import Binding, Context, Pointer, Registers, VectorLoop
 from tilewright.targets.cpu.codegen_expressions import both, evaluate
-from tilewright.targets.cpu.codegen_prepare import register_slots, settle_loops, used_names
+from tilewright.targets.cpu.codegen_prepare import (
+    Access,
+    accesses_of,
+    register_slots,
+    settle_loops,
+    used_names,
+)
 from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, vector_type
 
 SYMBOL = "kernel"
@@ -54,13 +60,18 @@ class _KernelWriter:
         self.module = Module(machine)
         self.tasks = 0
         self.local_bytes = 0
+        self.accesses: dict[str, list[Access]] | None = None
         shared = {position for pair in kernel.inplace for position in pair}
         self.aliased = {kernel.params[position].name for position in shared}
 
     def text(self) -> str:
         function = Function(self.module)
         places = {b.name: Pointer(f"%p{i}") for i, b in enumerate(self.kernel.params)}
-        self._statement(Context(function, places=places), settle_loops(self.kernel.body))
+        body = settle_loops(self.kernel.body)
+        names = [part.buffer.name for part in walk(body) if isinstance(part, Allocate)]
+        if len(set(names)) == len(names):  # one look at the kernel serves all its buffers
+            self.accesses = accesses_of(body)
+        self._statement(Context(function, places=places), body)
         function.emit("ret void")
         parameters = [self._parameter(b.name, f"%p{i}") for i, b in enumerate(self.kernel.params)]
         self.module.functions.append(function.text(f"void @{SYMBOL}({', '.join([*parameters, 'ptr %env'])})"))
@@ -99,7 +110,10 @@ class _KernelWriter:
         if buffer.scope not in ("local", "register", "heap"):
             raise CodegenError(f"buffer '{buffer.name}': scope '{buffer.scope}' does not exist on the CPU")
         element = memory_type(buffer.dtype)
-        slots = register_slots(buffer, stmt.body) if buffer.scope == "register" else None
+        slots = None
+        if buffer.scope == "register":
+            accesses = accesses_of(stmt.body) if self.accesses is None else self.accesses
+            slots = register_slots(buffer, accesses.get(buffer.name, []))
         if slots is None:
             self._count_local(buffer)
             place = Pointer(context.function.alloca(element, max(buffer.size, 1)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from tilewright.expr import Binary, Const, Expr, Read, Var, free_vars, reads_of
+from tilewright.expr import Binary, Const, Expr, Read, Var, children, free_vars
 from tilewright.loops.ir import (
     Allocate,
     Buffer,
@@ -54,22 +55,25 @@ def _is_vector_loop(loop: For) -> bool:
     return True
 
 
-# an access: its indices, and the vector loop around it
-Access = tuple[Sequence[Expr], For | None]
+class Access(NamedTuple):
+    """indices; loop: the vector loop around; shared: a parallel loop stands between allocation and access."""
+
+    indices: Sequence[Expr]
+    loop: For | None
+    shared: bool
 
 
-def register_slots(buffer: Buffer, body: Stmt) -> tuple[int, list[tuple[int, ...]]] | None:
+def register_slots(buffer: Buffer, accesses: Sequence[Access]) -> tuple[int, list[tuple[int, ...]]] | None:
     """How a register buffer is kept: lanes of a slot (0: scalars) and the indices of all slots.
 
     None when some index is not known at compile time, or a parallel loop shares the buffer: it then lives in
     memory.
     """
-    accesses = list(_accesses(buffer, body, None))
-    if not buffer.shape or any(loop and loop.kind == LoopKind.PARALLEL for _, loop in accesses):
+    if not buffer.shape or any(access.shared for access in accesses):
         return None
     vectors = {
         int(loop.extent.value)  # type: ignore[attr-defined]  # vector loops have constant extents
-        for indices, loop in accesses
+        for indices, loop, _ in accesses
         if loop is not None and loop.var.name in free_vars(indices[-1])
     }
     if len(vectors) > 1:
@@ -78,7 +82,7 @@ def register_slots(buffer: Buffer, body: Stmt) -> tuple[int, list[tuple[int, ...
     if lanes and buffer.shape[-1] % lanes:
         return None
     slots: dict[tuple[int, ...], None] = {}
-    for indices, loop in accesses:
+    for indices, loop, _ in accesses:
         slot = _slot(indices, loop, lanes, buffer)
         if slot is None:
             return None
@@ -115,21 +119,53 @@ def _constant(index: Expr, loop: For | None, lanes: int) -> int | None:
     return None
 
 
-def _accesses(buffer: Buffer, stmt: Stmt, loop: For | None) -> Iterator[Access]:
-    for e in expressions(stmt):
-        for read in reads_of(e):
-            if is_buffer(read, buffer):
-                yield read.indices, loop
-    if isinstance(stmt, Store) and stmt.buffer.name == buffer.name:
-        yield stmt.indices, loop
-    if isinstance(stmt, For) and stmt.kind in (LoopKind.VECTORIZED, LoopKind.PARALLEL):
-        loop = stmt
-    for part in sub_statements(stmt):
-        yield from _accesses(buffer, part, loop)
+def accesses_of(stmt: Stmt) -> dict[str, list[Access]]:
+    """Everything that is read and stored, by name of the buffer."""
+    collector = _Collector()
+    collector.visit(stmt, None, None)
+    return collector.found
 
 
-def is_buffer(read: Read, buffer: Buffer) -> bool:
-    return isinstance(read.source, Buffer) and read.source.name == buffer.name
+class _Collector:
+    def __init__(self) -> None:
+        self.found: dict[str, list[Access]] = {}
+        self.allocated_in: dict[str, For | None] = {}  # the parallel loop around a buffer's allocation
+
+    def visit(self, stmt: Stmt, vector: For | None, parallel: For | None) -> None:
+        for e in expressions(stmt):
+            for part in _leaves(e):
+                if isinstance(part, Read):
+                    self._add(part.source.name, part.indices, vector, parallel)
+        if isinstance(stmt, Store):
+            self._add(stmt.buffer.name, stmt.indices, vector, parallel)
+        elif isinstance(stmt, Allocate):
+            self.allocated_in[stmt.buffer.name] = parallel
+        elif isinstance(stmt, For) and stmt.kind == LoopKind.VECTORIZED:
+            vector = stmt
+        elif isinstance(stmt, For) and stmt.kind == LoopKind.PARALLEL:
+            parallel = stmt
+        for inner in sub_statements(stmt):
+            self.visit(inner, vector, parallel)
+
+    def _add(self, name: str, indices: Sequence[Expr], vector: For | None, parallel: For | None) -> None:
+        shared = parallel is not self.allocated_in.get(name)
+        self.found.setdefault(name, []).append(Access(indices, vector, shared))
+
+
+def _leaves(e: Expr) -> Iterator[Var | Read]:
+    """All variables and reads. One loop, as kernels have many thousands of expression nodes."""
+    stack = [e]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Binary):
+            stack += (top.b, top.a)
+        elif isinstance(top, Read):
+            yield top
+            stack += reversed(top.indices)
+        elif isinstance(top, Var):
+            yield top
+        elif not isinstance(top, Const):
+            stack += reversed(children(top))
 
 
 def used_names(stmt: Stmt) -> tuple[list[str], list[str]]:
@@ -138,8 +174,11 @@ def used_names(stmt: Stmt) -> tuple[list[str], list[str]]:
     buffers: dict[str, None] = {}
     for part in walk(stmt):
         for e in expressions(part):
-            variables.update(dict.fromkeys(sorted(free_vars(e))))
-            buffers.update(dict.fromkeys(read.source.name for read in reads_of(e)))
+            for leaf in _leaves(e):
+                if isinstance(leaf, Var):
+                    variables[leaf.name] = None
+                else:
+                    buffers[leaf.source.name] = None
         if isinstance(part, Store):
             buffers[part.buffer.name] = None
     return list(variables), list(buffers)
