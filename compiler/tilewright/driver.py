@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import tilewright
+from tilewright.binding import UnboundExecutable, bind, unbound_reason
 from tilewright.cache import ArtefactCache, make_key
 from tilewright.config import CompileOptions, default_cache_dir, usable_cpus
 from tilewright.dump import Dump
@@ -66,7 +67,8 @@ def compile(
     target: `cpu`, `opencl[:NAME]` or `numpy`; threads: None for all usable CPUs; without: optimisations to
     leave out; cache_dir: None for the user's; machine: a profile of the machine to compile for, None for
     this one; dump_dir: gets the text of every stage; verify_each: check the graph after every pass.
-    Raises UsageError, ImportModelError, LoweringError, CodegenError, CacheError.
+    Sizes that neither the model nor `dims` gives, and inputs that feed shape operands only, are bound at the
+    first call (`binding.py`). Raises UsageError, ImportModelError, LoweringError, CodegenError, CacheError.
     """
     options = CompileOptions(
         target=target,
@@ -86,21 +88,66 @@ def compile(
 def compile_with(source: Source, options: CompileOptions, progress: Progress | None = None) -> Executable:
     """As `compile`, with the options as a value."""
     target = make_target(options)
+    found = _find(source, options, target)
+    if found is not None:  # what is in the cache has no open sizes, and need not be read again
+        return found
+    signature = source.signature()
+    if signature is None or not unbound_reason(signature, options.dims):
+        return _compile_bound(source, options, target, {}, progress)
+
+    def compile_bound(dims: Mapping[str, int], values: Mapping[str, np.ndarray]) -> Executable:
+        bound = replace(options, dims=dict(dims))
+        return _find(source, bound, target, values) or _compile_bound(source, bound, target, values, progress)
+
+    empty = package_of(source, options, (), {"level": options.level})
+    return UnboundExecutable(empty, signature, options.dims, compile_bound)
+
+
+def _find(
+    source: Source, options: CompileOptions, target: Target, values: Mapping[str, np.ndarray] | None = None
+) -> Executable | None:
+    """The executable from the cache of artefacts, None when it is not there or not to be taken from there."""
+    if target.name == "numpy" or options.dump_dir is not None:
+        return None  # nothing to cache; or the stages are wanted, so every one of them must run
+    package = _artefacts(options).get(_key(source, options, target, values or {}))
+    return None if package is None else Executable.of(package, options.threads or usable_cpus())
+
+
+def _compile_bound(
+    source: Source,
+    options: CompileOptions,
+    target: Target,
+    values: Mapping[str, np.ndarray],
+    progress: Progress | None,
+) -> Executable:
+    """The executable of a model without open sizes."""
     if target.name == "numpy":
-        return _oracle(source, options, target)
+        return _oracle(source, options, target, values)
     threads = options.threads or usable_cpus()
-    if options.dump_dir is not None:  # the stages are wanted, so every one of them must run
-        return Executable.of(_compile(source, options, target, progress), threads)
-    artefacts = ArtefactCache(options.cache_dir or default_cache_dir())
-    key = make_key(source.digest, _facts(options, target))
-    package = artefacts.get(key)
-    if package is None:
-        with artefacts.locked(key):
-            package = artefacts.get(key)  # another process may have made it while this one waited
-            if package is None:
-                package = _compile(source, options, target, progress)
-                artefacts.put(key, package)
+    if options.dump_dir is not None:
+        return Executable.of(_compile(source, options, target, values, progress), threads)
+    artefacts, key = _artefacts(options), _key(source, options, target, values)
+    with artefacts.locked(key):
+        package = artefacts.get(key)  # another process may have made it while this one waited
+        if package is None:
+            package = _compile(source, options, target, values, progress)
+            artefacts.put(key, package)
     return Executable.of(package, threads)
+
+
+def _artefacts(options: CompileOptions) -> ArtefactCache:
+    return ArtefactCache(options.cache_dir or default_cache_dir())
+
+
+def _key(source: Source, options: CompileOptions, target: Target, values: Mapping[str, np.ndarray]) -> str:
+    facts = _facts(options, target)
+    if values:
+        facts["values"] = {name: _described(array) for name, array in sorted(values.items())}
+    return make_key(source.digest, facts)
+
+
+def _described(array: np.ndarray) -> list[Any]:
+    return [str(array.dtype), list(array.shape), array.tobytes().hex()]
 
 
 def evaluate(
@@ -113,8 +160,13 @@ def evaluate(
 
     Raises as `load`, and RunError for inputs that do not fit.
     """
-    function = Source.of(model).read(dims or {}).entry
-    return evaluate_function(function, inputs, np.dtype(dtype))
+    source = Source.of(model)
+    signature = source.signature()
+    if signature is None or not unbound_reason(signature, dims or {}):
+        return evaluate_function(source.read(dims or {}).entry, inputs, np.dtype(dtype))
+    found, values = bind(signature, dims or {}, inputs)
+    rest = {name: array for name, array in inputs.items() if name not in values}
+    return evaluate_function(source.read(found, values).entry, rest, np.dtype(dtype))
 
 
 def make_target(options: CompileOptions) -> Target:
@@ -144,9 +196,15 @@ def _facts(options: CompileOptions, target: Target) -> dict[str, Any]:
     }
 
 
-def _compile(source: Source, options: CompileOptions, target: Target, progress: Progress | None) -> Package:
+def _compile(
+    source: Source,
+    options: CompileOptions,
+    target: Target,
+    values: Mapping[str, np.ndarray],
+    progress: Progress | None,
+) -> Package:
     dump = Dump(options.dump_dir)
-    function = source.read(options.dims).entry
+    function = source.read(options.dims, values).entry
     info = {"ops": dict(Counter(node.op for node in function.nodes)), "level": options.level}
     optimise(function, options, target, dump)
     program = build_program(function, target, progress)
@@ -191,11 +249,13 @@ def package_of(
     )
 
 
-def _oracle(source: Source, options: CompileOptions, target: Target) -> Executable:
+def _oracle(
+    source: Source, options: CompileOptions, target: Target, values: Mapping[str, np.ndarray]
+) -> Executable:
     """The graph itself as an executable: nothing to cache, nothing to save."""
     from tilewright.targets.numpy.target import GraphRun, graph_segment
 
-    function = source.read(options.dims).entry
+    function = source.read(options.dims, values).entry
     info = {"ops": dict(Counter(node.op for node in function.nodes)), "level": options.level}
     optimise(function, options, target, Dump(options.dump_dir))
     package = package_of(source, options, (graph_segment(function),), info)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import ImportModelError, UsageError
 from tilewright.graph.ir import Constant, Function, Module, Node, Placeholder, Value
+
+if TYPE_CHECKING:
+    from tilewright.frontend.signature import Signature
 
 Model = str | Path | bytes | Module
 
@@ -47,19 +52,39 @@ class Source:
             raise ImportModelError(f"model '{path}' cannot be read: {error.strerror}") from error
         return Source(_digest(data, path.parent), data=data, path=path)
 
-    def read(self, dims: Mapping[str, int]) -> Module:
-        """The graph, which the caller may change. Raises ImportModelError."""
+    def read(self, dims: Mapping[str, int], values: Mapping[str, np.ndarray] | None = None) -> Module:
+        """The graph, which the caller may change.
+
+        dims, values: as of `onnx_reader.read_model`; a graph has its sizes already. Raises ImportModelError.
+        """
         if self.module is not None:
             return copy_module(self.module)
         from tilewright.frontend.onnx_reader import read_bytes
 
         assert self.data is not None
-        if self.path is None:
-            return read_bytes(self.data, None, dims)
+        folder = None if self.path is None else self.path.parent
+        with self._named():
+            return read_bytes(self.data, folder, dims, values)
+
+    def signature(self) -> Signature | None:
+        """What the model takes and gives before sizes are bound; None for a graph, whose sizes are numbers.
+
+        Raises ImportModelError.
+        """
+        if self.data is None:
+            return None
+        from tilewright.frontend.onnx_reader import read_signature
+
+        with self._named():
+            return read_signature(self.data)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Errors name the file, if there is one."""
         try:
-            return read_bytes(self.data, self.path.parent, dims)
+            yield
         except ImportModelError as error:
-            raise ImportModelError(f"model '{self.path}': {error}") from error
+            raise ImportModelError(f"model '{self.path}': {error}" if self.path else str(error)) from error
 
 
 def _digest(data: bytes, folder: Path | None) -> str:

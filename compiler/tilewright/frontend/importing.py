@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto
 
 from tilewright.errors import ImportModelError, VerifyError
@@ -48,6 +49,12 @@ class GraphReader:
         """Translate every node. Raises ImportModelError that names the node."""
         for node in self.nodes:
             self._read_node(node)
+
+    def bind(self, name: str, data: np.ndarray) -> None:
+        """Make a graph input a constant. Raises ImportModelError when the name is taken."""
+        constant = self.function.constant(data, name)
+        constant.name = name
+        self._define(name, constant)
 
     def output(self, name: str) -> Value:
         """Append a function output. Outputs are distinct results of nodes: others get an Identity."""

@@ -9,37 +9,66 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import GraphProto, ModelProto
 
 from tilewright.errors import ImportModelError, VerifyError
 from tilewright.frontend.importing import GraphReader
 from tilewright.frontend.names import check_text
-from tilewright.frontend.signature import check_output, input_type
+from tilewright.frontend.signature import (
+    Signature,
+    check_output,
+    check_values,
+    graph_inputs,
+    input_type,
+    signature_of,
+)
 from tilewright.frontend.support import check_supported, opset_of
 from tilewright.graph.ir import Function, Module
 
 _LARGEST = 1 << 31  # protobuf's own limit, in bytes
 
 
-def read_model(path: Path, dims: Mapping[str, int] | None = None) -> Module:
+def read_model(
+    path: Path, dims: Mapping[str, int] | None = None, values: Mapping[str, np.ndarray] | None = None
+) -> Module:
     """The graph of an ONNX file.
 
     dims: sizes of named dimensions by name, of unnamed ones as `input:axis`; names that the model does not
-    have are ignored, because one command may read several models. External data is read from the file's
-    folder only. Raises ImportModelError.
+    have are ignored, because one command may read several models. values: arrays for inputs that feed shape
+    operands only (`read_signature` tells which); they become constants. External data is read from the
+    file's folder only. Raises ImportModelError.
     """
     path = Path(path)
     try:
         # The file's bytes are dropped before the weights become arrays.
-        return _module(_parsed(_content(path)), path.parent, dims or {})
+        return _module(_parsed(_content(path)), path.parent, dims or {}, values or {})
     except ImportModelError as error:
         raise ImportModelError(f"model '{path}': {error}") from error
 
 
-def read_bytes(data: bytes, base_dir: Path | None = None, dims: Mapping[str, int] | None = None) -> Module:
-    """The graph of a serialised model; base_dir: the folder of external data. Raises ImportModelError."""
-    return _module(_parsed(data), base_dir, dims or {})
+def read_bytes(
+    data: bytes,
+    base_dir: Path | None = None,
+    dims: Mapping[str, int] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+) -> Module:
+    """The graph of a serialised model; base_dir: the folder of external data; others as of `read_model`.
+
+    Raises ImportModelError.
+    """
+    return _module(_parsed(data), base_dir, dims or {}, values or {})
+
+
+def read_signature(data: bytes) -> Signature:
+    """What a serialised model takes and gives, before any size is bound.
+
+    Raises ImportModelError also for what is not supported, so that it is known before the first call.
+    """
+    model = _parsed(data)
+    _check_model(model)
+    return signature_of(model.graph)
 
 
 def _content(path: Path) -> bytes:
@@ -64,28 +93,42 @@ def _parsed(data: bytes) -> ModelProto:
     return model
 
 
-def _module(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> Module:
+def _module(
+    model: ModelProto, base_dir: Path | None, dims: Mapping[str, int], values: Mapping[str, np.ndarray]
+) -> Module:
     try:
-        return _read(model, base_dir, dims)
+        return _read(model, base_dir, dims, values)
     except VerifyError as error:
         raise ImportModelError(str(error)) from error
     except MemoryError as error:
         raise ImportModelError("the model needs more memory than there is") from error
 
 
-def _read(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> Module:
+def _check_model(model: ModelProto) -> int:
+    """The opset of a model whose graph can be read. Raises ImportModelError."""
     if not model.HasField("graph") or not (model.graph.node or model.graph.output):
         raise ImportModelError("the file is not an ONNX model: it holds no graph")
     check_text(model)
-    graph = model.graph
     opset = opset_of(model)
-    check_supported(graph, opset)
-    if graph.sparse_initializer:
+    check_supported(model.graph, opset)
+    if model.graph.sparse_initializer:
         raise ImportModelError("sparse initializers are not supported; store the model with dense ones")
-    if not graph.output:
+    if not model.graph.output:
         raise ImportModelError("the model has no outputs")
-    function = _inputs(graph, dims)
+    return opset
+
+
+def _read(
+    model: ModelProto, base_dir: Path | None, dims: Mapping[str, int], values: Mapping[str, np.ndarray]
+) -> Module:
+    opset = _check_model(model)
+    graph = model.graph
+    if values:
+        check_values(list(values), signature_of(graph))
+    function = _inputs(graph, dims, values)
     reader = GraphReader(function, graph, opset, base_dir)
+    for name, array in values.items():
+        reader.bind(name, array)
     reader.read_nodes()
     for info in graph.output:
         value = reader.output(info.name)
@@ -93,18 +136,13 @@ def _read(model: ModelProto, base_dir: Path | None, dims: Mapping[str, int]) -> 
     return Module({function.name: function}, function.name)
 
 
-def _inputs(graph: GraphProto, dims: Mapping[str, int]) -> Function:
-    """The function with its placeholders. Inputs with an initializer are constants: older files list both."""
+def _inputs(graph: GraphProto, dims: Mapping[str, int], values: Mapping[str, np.ndarray]) -> Function:
+    """The function with its placeholders: inputs that are bound by value are none."""
     function = Function("main")
-    initialised = {tensor.name for tensor in graph.initializer}
     problems: list[str] = []
-    seen: set[str] = set()
-    for info in graph.input:
-        if info.name in initialised:
+    for info in graph_inputs(graph):
+        if info.name in values:
             continue
-        if not info.name or info.name in seen:
-            raise ImportModelError(f"input '{info.name}' has no name or is declared twice")
-        seen.add(info.name)
         try:
             function.add_input(info.name, input_type(info, dims))
         except ImportModelError as error:

@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from onnx import TypeProto, ValueInfoProto
+from onnx import GraphProto, TypeProto, ValueInfoProto
 
+from tilewright.dtypes import DType
 from tilewright.errors import ImportModelError
+from tilewright.frontend.shape_operands import inputs_bound_by_value
 from tilewright.frontend.tensors import element_type, type_name
 from tilewright.types import TensorType
 
 Dims = Mapping[str, int]
 
 
-def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
-    """The type of a model input with every dimension a number.
+@dataclass(frozen=True)
+class DeclaredTensor:
+    """An input or output as the model declares it.
 
-    A named dimension is looked up in `dims` by its name, an unnamed one as `input:axis`. Raises
-    ImportModelError that lists all dimensions of this input that have no value.
+    shape: a number, or the name by which `--dim` binds the size: the model's own, or `input:axis`; None when
+    the model declares no shape. dtype: None when it declares no type.
     """
+
+    name: str
+    dtype: DType | None
+    shape: tuple[int | str, ...] | None
+
+    def bound(self, dims: Dims) -> tuple[int | str, ...] | None:
+        """The shape with the sizes of `dims`. Raises ImportModelError for a negative size."""
+        if self.shape is None:
+            return None
+        return tuple(
+            _positive(extent, dims[extent]) if isinstance(extent, str) and extent in dims else extent
+            for extent in self.shape
+        )
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a model takes and gives before sizes are bound.
+
+    by_value: inputs that feed shape operands only, whose values must be known before kernels are made.
+    """
+
+    inputs: tuple[DeclaredTensor, ...]
+    outputs: tuple[DeclaredTensor, ...]
+    by_value: frozenset[str]
+
+    def unbound_dims(self, dims: Dims) -> list[str]:
+        """Names of sizes that neither the model nor `dims` gives."""
+        shapes = (tensor.bound(dims) or () for tensor in self.inputs if tensor.name not in self.by_value)
+        return list(dict.fromkeys(extent for shape in shapes for extent in shape if isinstance(extent, str)))
+
+
+def signature_of(graph: GraphProto) -> Signature:
+    """The declared inputs, those with an initializer left out, and outputs. Raises ImportModelError."""
+    inputs = tuple(declared_input(info) for info in graph_inputs(graph))
+    outputs = tuple(_declared_output(info) for info in graph.output)
+    return Signature(inputs, outputs, inputs_bound_by_value(graph))
+
+
+def graph_inputs(graph: GraphProto) -> Iterable[ValueInfoProto]:
+    """Inputs without an initializer; older files list constants as inputs too. Raises ImportModelError."""
+    initialised = {tensor.name for tensor in graph.initializer}
+    seen: set[str] = set()
+    for info in graph.input:
+        if info.name in initialised:
+            continue
+        if not info.name or info.name in seen:
+            raise ImportModelError(f"input '{info.name}' has no name or is declared twice")
+        seen.add(info.name)
+        yield info
+
+
+def declared_input(info: ValueInfoProto) -> DeclaredTensor:
+    """Raises ImportModelError for an input that is no tensor, or of a type or rank that is not known."""
     tensor = _tensor_type(info, "input")
     if not tensor.HasField("shape"):
         raise ImportModelError(f"input '{info.name}' has no declared shape; add one to the model")
@@ -27,21 +85,54 @@ def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
         raise ImportModelError(
             f"input '{info.name}' has element type {type_name(tensor.elem_type)}, which is not supported"
         )
-    shape: list[int] = []
-    missing: list[str] = []
-    for axis, dim in enumerate(tensor.shape.dim):
-        key = dim.dim_param or f"{info.name}:{axis}"
-        if dim.HasField("dim_value") and dim.dim_value >= 0:
-            shape.append(dim.dim_value)
-        elif key in dims:
-            shape.append(_positive(key, dims[key]))
-        else:
-            missing.append(
-                f"axis {axis} is {f'named {key}' if dim.dim_param else 'unnamed'}, give --dim {key}=N"
-            )
+    return DeclaredTensor(info.name, dtype, _shape(info.name, tensor))
+
+
+def _declared_output(info: ValueInfoProto) -> DeclaredTensor:
+    if not info.HasField("type"):
+        return DeclaredTensor(info.name, None, None)
+    tensor = _tensor_type(info, "output")
+    shape = _shape(info.name, tensor) if tensor.HasField("shape") else None
+    return DeclaredTensor(info.name, element_type(tensor.elem_type), shape)
+
+
+def _shape(name: str, tensor: TypeProto.Tensor) -> tuple[int | str, ...]:
+    return tuple(
+        dim.dim_value
+        if dim.HasField("dim_value") and dim.dim_value >= 0
+        else dim.dim_param or f"{name}:{axis}"
+        for axis, dim in enumerate(tensor.shape.dim)
+    )
+
+
+def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
+    """The type of a model input with every dimension a number.
+
+    A named dimension is looked up in `dims` by its name, an unnamed one as `input:axis`. Raises
+    ImportModelError that lists all dimensions of this input that have no value.
+    """
+    declared = declared_input(info)
+    shape = declared.bound(dims)
+    assert shape is not None
+    assert declared.dtype is not None
+    missing = [
+        f"axis {axis} is {'unnamed' if extent == f'{info.name}:{axis}' else f'named {extent}'}, "
+        f"give --dim {extent}=N"
+        for axis, extent in enumerate(shape)
+        if isinstance(extent, str)
+    ]
     if missing:
         raise ImportModelError(f"input '{info.name}' has dimensions without a value: {'; '.join(missing)}")
-    return TensorType(dtype, tuple(shape))
+    return TensorType(declared.dtype, tuple(extent for extent in shape if isinstance(extent, int)))
+
+
+def check_values(values: Sequence[str], signature: Signature) -> None:
+    """Raise ImportModelError unless every name is an input that feeds shape operands only."""
+    wrong = [name for name in values if name not in signature.by_value]
+    if wrong:
+        raise ImportModelError(
+            f"input '{wrong[0]}' cannot be bound by value: it is no input, or feeds more than shape operands"
+        )
 
 
 def check_output(info: ValueInfoProto, found: TensorType, dims: Dims) -> None:

@@ -13,14 +13,17 @@ from tilewright.segment import Port, Segment
 
 
 class Argument(NamedTuple):
-    """An input or output of an executable: its name, NumPy element type and shape."""
+    """An input or output of an executable: its name, NumPy element type and shape.
+
+    shape: numbers, or names of sizes that are bound at the first call.
+    """
 
     name: str
     dtype: np.dtype
-    shape: tuple[int, ...]
+    shape: tuple[int | str, ...]
 
     def __str__(self) -> str:
-        return f"'{self.name}' {self.dtype}{list(self.shape)}"
+        return f"'{self.name}' {self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
 @dataclass(frozen=True)
