@@ -48,8 +48,8 @@ def _reduction(
     """Declare a reduction. numeric: the NumPy ufunc; mean: the total is divided by the number of elements.
 
     lattice: it is a maximum or minimum, which booleans have too.
-    Half types accumulate in float32. Integer means are of exact totals and round towards zero. Of nothing, the
-    result is the reduction's identity; a mean is then NaN, or 0 of integers.
+    Half types accumulate in float32. Integer means are of exact totals and round towards zero. The result
+    of reducing nothing is the reduction's identity; a mean is then NaN, of integers 0.
     """
     types = (*NUMBERS, "bool") if lattice else NUMBERS
     stage = name.lower()

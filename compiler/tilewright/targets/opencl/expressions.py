@@ -49,9 +49,6 @@ _MATH = {
     "fmod": "fmod",
     "abs": "fabs",
     "pow": "pow",
-    "trunc": "trunc",
-    "atan": "atan",
-    "fmod": "fmod",
 }
 
 
@@ -202,7 +199,7 @@ class Expressions:
             return self._float(e, a, b)
         target = value_type(e.dtype)
         if e.op in ("min", "max"):
-            return f"{e.op}({a}, {b})"
+            return f"{e.op}(({target}){a}, ({target}){b})"  # the built-in wants one type
         if e.op in ("div", "floordiv", "mod"):
             return f"tw_{e.op}_{target}({a}, {b})"
         if e.op in ("shl", "shr"):
@@ -253,7 +250,7 @@ class Expressions:
                 return f"({a} {'/' if e.op == 'floordiv' else '%'} {b})"
             return f"tw_{e.op}_{c_type}({a}, {b})"
         if e.op in ("min", "max"):
-            return f"{e.op}({a}, {b})"
+            return f"{e.op}(({c_type}){a}, ({c_type}){b})"
         if e.op == "div":
             return f"tw_div_{c_type}({a}, {b})"
         if e.op in ("shl", "shr"):
