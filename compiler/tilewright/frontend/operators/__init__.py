@@ -3,9 +3,11 @@
 from tilewright.frontend.operators import (  # noqa: F401
     activation,
     arithmetic,
+    casting,
     constants,
     convolution,
     gathering,
+    generators,
     indexing,
     matrix,
     normalisation,
@@ -13,9 +15,11 @@ from tilewright.frontend.operators import (  # noqa: F401
     padding,
     pointwise,
     pooling,
+    quantized,
     recurrent,
     reduction,
     resize,
     sampling,
     shape,
+    spatial,
 )

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.frontend.operators.windows import per_axis, refuse_windows, window_pads
-from tilewright.frontend.registry import Attributes, importer
+from tilewright.frontend.registry import importer
 from tilewright.frontend.site import Site
 from tilewright.graph.ir import Value
 
 
-def refuse_indices(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
-    """The second result of MaxPool, the places of the maxima, is not supported."""
-    yield from refuse_windows(attributes, outputs)
-    if any(outputs[1:]):
-        yield "the result 'Indices' is used"
-
-
-@importer("MaxPool", 1, 8, 10, 11, 12, 22, refuse=refuse_indices)
+@importer("MaxPool", 1, 8, 10, 11, 12, 22, refuse=refuse_windows)
 def max_pool(site: Site) -> Sequence[Value]:
-    """`storage_order` only concerns the indices."""
-    return [site.emit("MaxPool", site.operand(0), **_window(site))]
+    """The places of the maxima are found when the model asks for them."""
+    x, window = site.operand(0), _window(site)
+    y = site.emit("MaxPool", x, **window)
+    if not any(site.outputs[1:]):
+        return [y]
+    order = site.attr("storage_order", 0)
+    return [y, site.emit("MaxPoolIndices", x, y, storage_order=order, **window)]
+
+
+@importer("LpPool", 2, 11, 18, 22, refuse=refuse_windows)
+def lp_pool(site: Site) -> Sequence[Value]:
+    return [site.emit("LpPool", site.operand(0), p=site.attr("p", 2), **_window(site))]
 
 
 @importer("AveragePool", 7, 10, 11, 19, 22, refuse=refuse_windows)
@@ -41,6 +44,14 @@ def global_average_pool(site: Site) -> Sequence[Value]:
 def global_max_pool(site: Site) -> Sequence[Value]:
     _spatial_rank(site)
     return [site.emit("GlobalMaxPool", site.operand(0))]
+
+
+@importer("GlobalLpPool", 2, 22)
+def global_lp_pool(site: Site) -> Sequence[Value]:
+    """One window over the whole plane."""
+    x = site.operand(0)
+    _spatial_rank(site)
+    return [site.emit("LpPool", x, kernel_shape=x.shape[2:], p=site.attr("p", 2))]
 
 
 def _window(site: Site) -> dict[str, Any]:
