@@ -18,6 +18,7 @@ from tilewright.ops.windows import Window, pad_for, tap_view, windows
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
+_TYPES = (*FLOATS, "i32")
 WORKING_BYTES = 32 << 20  # of the matrix of patches that the NumPy evaluation builds at once
 
 
@@ -142,9 +143,9 @@ def finished(total: Tensor, bias: Tensor | None, dtype: DType, name: str) -> Ten
 
 operator(
     "Conv",
-    "convolution (cross-correlation) of 1 to 3 spatial axes, with groups",
-    [Operand("x", FLOATS), Operand("w", FLOATS), Operand("b", FLOATS, optional=True)],
-    [Operand("y", FLOATS)],
+    "convolution (cross-correlation) of 1 to 3 spatial axes, with groups; i32 sums are exact",
+    [Operand("x", _TYPES), Operand("w", _TYPES), Operand("b", _TYPES, optional=True)],
+    [Operand("y", _TYPES)],
     _infer,
     _evaluate,
     {
