@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilewright.dtypes import BOOL, I64
+from tilewright.dtypes import I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Const, Expr
 from tilewright.loops.ir import Buffer
@@ -240,7 +240,3 @@ def _store_register(
         old = function.op(f"load {stored}, ptr {slot}, align 1")
         ref = function.op(f"select {context.mask}, {stored} {ref}, {stored} {old}")
     function.emit(f"store {stored} {ref}, ptr {slot}, align 1")
-
-
-def bool_value(ref: str, lanes: int = 0) -> Value:
-    return Value(ref, BOOL, lanes)

@@ -31,21 +31,12 @@ def _split(m: MathWriter, x: str) -> tuple[str, str]:
     tiny = m.compare("olt", x, m.number(smallest))
     raw = m.bits(m.select(tiny, m.mul(x, m.number(scale)), x))
     # subtracting the bits of sqrt(1/2) makes the exponent field count from there
-    (origin,) = _bits_of(m, _SQRT_HALF)
-    shifted = m.int_op("sub", raw, m.whole(origin))
+    shifted = m.int_op("sub", raw, m.bits(m.number(_SQRT_HALF)))
     exponent = m.int_op("ashr", shifted, m.whole(bits))
     mantissa = m.int_op("sub", raw, m.int_op("shl", exponent, m.whole(bits)))
     k = m.to_float(exponent)
     k = m.sub(k, m.select(tiny, m.number(54.0 if m.double else 25.0), m.number(0.0)))
     return m.sub(m.from_bits(mantissa), m.number(1.0)), k
-
-
-def _bits_of(m: MathWriter, value: float) -> tuple[int]:
-    import struct
-
-    form = ("<q", "<d") if m.double else ("<i", "<f")
-    (bits,) = struct.unpack(form[0], struct.pack(form[1], value))
-    return (bits,)
 
 
 def log(m: MathWriter, x: str) -> str:
@@ -125,9 +116,10 @@ def _true(m: MathWriter) -> str:
 
 
 def _two_sum(m: MathWriter, a: str, b: str) -> tuple[str, str]:
-    """a + b and its rounding error, for |a| >= |b|."""
+    """a + b and its rounding error, whichever is larger."""
     total = m.add(a, b)
-    return total, m.sub(b, m.sub(total, a))
+    part = m.sub(total, a)
+    return total, m.add(m.sub(a, m.sub(total, part)), m.sub(b, part))
 
 
 def _two_product(m: MathWriter, a: str, b: str) -> tuple[str, str]:
@@ -164,14 +156,6 @@ def _log_in_two(m: MathWriter, x: str) -> tuple[str, str]:
     tail = m.mul(m.mul(s, z), m.polynomial(z, _LOG_F64))
     twice, twice_low = m.add(s, s), m.add(s_low, s_low)
     base = m.mul(k, m.number(LN2_F64[0]))  # exact
-    # base is 0 or outweighs 2 s
-    high, low = _two_sum_any(m, base, twice)
-    low = m.add(low, m.add(m.add(m.muladd(k, m.number(LN2_F64[1]), tail), twice_low), m.number(0.0)))
+    high, low = _two_sum(m, base, twice)
+    low = m.add(low, m.add(m.muladd(k, m.number(LN2_F64[1]), tail), twice_low))
     return _two_sum(m, high, low)
-
-
-def _two_sum_any(m: MathWriter, a: str, b: str) -> tuple[str, str]:
-    """a + b and its rounding error, in any order of size."""
-    total = m.add(a, b)
-    part = m.sub(total, a)
-    return total, m.add(m.sub(a, m.sub(total, part)), m.sub(b, part))

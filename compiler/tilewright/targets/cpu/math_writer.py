@@ -61,9 +61,6 @@ class MathWriter:
     def copysign(self, size: str, sign: str) -> str:
         return self.function.same_type("copysign", self.type, size, sign)
 
-    def sqrt(self, a: str) -> str:
-        return self.function.same_type("sqrt", self.type, a)
-
     def compare(self, test: str, a: str, b: str) -> str:
         return self.function.op(f"fcmp {test} {self.type} {a}, {b}")
 
@@ -124,15 +121,13 @@ class MathWriter:
             self.int_op("shl", self.int_op("add", exponent, self.whole(bias)), self.whole(shift))
         )
 
-    def call(self, name: str, *operands: str, element: str = "") -> str:
+    def call(self, name: str, *operands: str) -> str:
         """Another math function of this target, on the same lanes."""
         from tilewright.targets.cpu import intrinsics  # the table of functions, which lists this one too
 
-        type_text = vector_type(element or self.element, self.lanes)
-        target = intrinsics.function(self.module, name, element or self.element, self.lanes)
-        return self.function.op(
-            f"call {type_text} {target}({', '.join(f'{type_text} {o}' for o in operands)})"
-        )
+        target = intrinsics.function(self.module, name, self.element, self.lanes)
+        arguments = ", ".join(f"{self.type} {operand}" for operand in operands)
+        return self.function.op(f"call {self.type} {target}({arguments})")
 
     def render(self, name: str, parameters: Sequence[str], result: str) -> str:
         self.function.emit(f"ret {self.type} {result}")
