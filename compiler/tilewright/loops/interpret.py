@@ -129,6 +129,8 @@ class _Run:
             return self.value(e.a if self.value(e.condition, env) else e.b, env)
         if isinstance(e, Cast):
             return np.asarray(self.value(e.a, env)).astype(e.dtype.numpy)[()]
+        if isinstance(e, Call) and e.name == "bitcast":
+            return np.array(self.value(e.args[0], env), e.args[0].dtype.numpy).view(e.dtype.numpy)[()]
         if isinstance(e, Call):
             return e.dtype.numpy.type(_CALLS[e.name](*(self.value(a, env) for a in e.args)))
         raise LoweringError(f"cannot interpret {type(e).__name__}")

@@ -205,6 +205,9 @@ class _Evaluator:
         return array[tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, array.shape, strict=True))]
 
     def _call(self, e: Call, active: Array) -> Array:
+        if e.name == "bitcast":
+            bits = np.asarray(self.value(e.args[0], active), e.args[0].dtype.numpy)
+            return np.ascontiguousarray(bits).reshape(bits.shape).view(e.dtype.numpy)
         intrinsic = INTRINSICS.get(e.name)
         if intrinsic is None:
             raise LoweringError(f"intrinsic '{e.name}' has no NumPy meaning; known: {', '.join(INTRINSICS)}")

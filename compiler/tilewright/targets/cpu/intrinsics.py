@@ -20,7 +20,7 @@ from tilewright.targets.cpu import (
     math_trigonometric,
 )
 from tilewright.targets.cpu.codegen_builder import Function, Module
-from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, suffix, vector_type
+from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, memory_type, suffix, vector_type
 from tilewright.targets.cpu.math_writer import MathWriter
 
 _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
@@ -37,7 +37,7 @@ _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
     "trunc": math_rounding.trunc,
 }
 _ROUNDING = ("floor", "ceil", "round", "trunc")
-NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "fmod", "isnan", "popcount")
+NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "fmod", "isnan", "popcount", "bitcast")
 
 
 def function(module: Module, name: str, element: str, lanes: int) -> str:
@@ -70,6 +70,8 @@ def multiply_add(target: Function, a: Value, b: Value, c: Value) -> Value:
 def call(target: Function, name: str, arguments: Sequence[Value], dtype: DType) -> Value:
     """The value of an intrinsic call. Raises CodegenError for names or types without code."""
     first = arguments[0]
+    if name == "bitcast":
+        return _same_bits(target, first, dtype)
     if name in ("abs", "isnan", "popcount"):
         return _simple(target, name, first, dtype)
     if name not in NAMES:
@@ -95,6 +97,19 @@ def call(target: Function, name: str, arguments: Sequence[Value], dtype: DType) 
         one = literal(1.0, dtype, first.lanes)
         return Value(target.op(f"fdiv {one}, {root.ref}"), dtype, first.lanes)
     return rounding(target, name, first)
+
+
+def _same_bits(target: Function, value: Value, dtype: DType) -> Value:
+    """What memory would hold of the value, read as another type of the same width."""
+    from tilewright.targets.cpu.codegen_casts import from_memory, to_memory
+
+    if value.dtype.bits != dtype.bits:
+        raise CodegenError(f"bitcast from {value.dtype} to {dtype}, which have different widths")
+    held, wanted = (vector_type(memory_type(t), value.lanes) for t in (value.dtype, dtype))
+    ref = to_memory(target, value)
+    if held != wanted:
+        ref = target.op(f"bitcast {held} {ref} to {wanted}")
+    return from_memory(target, ref, dtype, value.lanes)
 
 
 def _remainder(target: Function, a: Value, b: Value) -> Value:

@@ -175,6 +175,8 @@ class Expressions:
             return f"(({value_type(e.dtype)})abs({values[0]}))"
         if e.name == "fmod" and not e.dtype.is_float:
             return f"(({value_type(e.dtype)})tw_rem_{value_type(e.dtype)}({values[0]}, {values[1]}))"
+        if e.name == "bitcast":
+            return _same_bits(e, values[0])
         if e.name == "isnan":
             return f"({values[0]} != {values[0]})"
         if e.name == "fma":
@@ -345,6 +347,22 @@ def _shift(e: Binary, a: str, b: str) -> str:
         if e.dtype.kind == "int"
         else (f"({inside} ? ({c_type})({a} >> {b}) : ({c_type})0)")
     )
+
+
+def _same_bits(e: Call, value: str) -> str:
+    """What memory would hold of a value, read as another type of the same width."""
+    source, target = e.args[0].dtype, e.dtype
+    if source.bits != target.bits:
+        raise CodegenError(f"bitcast from {source} to {target}, which have different widths")
+    held = {F16: f"tw_half_bits({value})", BF16: f"tw_bf16_bits({value})", BOOL: f"((uchar){value})"}
+    bits = held.get(source, f"(({value_type(source)}){value})")
+    raw = {F16: "ushort", BF16: "ushort", BOOL: "uchar"}.get(target, value_type(target))
+    same = f"as_{raw}({bits})"
+    return {
+        F16: f"tw_half_value({same})",
+        BF16: f"tw_bf16_value({same})",
+        BOOL: f"({same} != 0)",
+    }.get(target, same)
 
 
 def load(home: Home, index: str) -> str:

@@ -24,6 +24,8 @@ def _floored(c_type: str) -> dict[str, str]:
         f"{c_type} r = a % b; return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r; }}",
         f"tw_div_{c_type}": f"{head} tw_div_{c_type}{arguments} "
         "{ if (b == 0) return 0; return (b == -1) ? 0 - a : a / b; }",
+        f"tw_rem_{c_type}": f"{head} tw_rem_{c_type}{arguments} "
+        "{ return (b == 0 || b == -1) ? 0 : a % b; }",
     }
 
 
@@ -34,6 +36,7 @@ def _unsigned(c_type: str) -> dict[str, str]:
         f"tw_floordiv_{c_type}": f"{head} tw_floordiv_{c_type}{arguments} {divide}",
         f"tw_div_{c_type}": f"{head} tw_div_{c_type}{arguments} {divide}",
         f"tw_mod_{c_type}": f"{head} tw_mod_{c_type}{arguments} {{ return b == 0 ? 0 : a % b; }}",
+        f"tw_rem_{c_type}": f"{head} tw_rem_{c_type}{arguments} {{ return b == 0 ? 0 : a % b; }}",
     }
 
 
@@ -52,7 +55,11 @@ def _floats(c_type: str) -> dict[str, str]:
 
 _HALVES = {
     "tw_round_half": "inline float tw_round_half(float x) "
-    "{ half h; vstore_half_rte(x, 0, &h); return vload_half(0, &h); }",
+    # no variable may be a half without cl_khr_fp16; a pointer to one may
+    "{ ushort h; vstore_half_rte(x, 0, (half *)&h); return vload_half(0, (const half *)&h); }",
+    "tw_half_bits": "inline ushort tw_half_bits(float x) "
+    "{ ushort h; vstore_half_rte(x, 0, (half *)&h); return h; }",
+    "tw_half_value": "inline float tw_half_value(ushort b) { return vload_half(0, (const half *)&b); }",
     "tw_bf16_bits": "inline ushort tw_bf16_bits(float x) { uint u = as_uint(x); "
     "return (x != x) ? (ushort)((u >> 16) | 0x40) : (ushort)((u + 0x7fff + ((u >> 16) & 1)) >> 16); }",
     "tw_bf16_value": "inline float tw_bf16_value(ushort b) { return as_float((uint)b << 16); }",
