@@ -17,7 +17,7 @@ from tilewright.errors import ParseError, TilewrightError
 from tilewright.graph.ir import Constant, Function, Module, Node, Placeholder, Value
 from tilewright.graph.text import digest, sidecar
 from tilewright.storage import PLAIN, Storage
-from tilewright.types import TensorType
+from tilewright.types import Bounded, TensorType
 
 T = TypeVar("T", bound=Value)
 
@@ -27,7 +27,7 @@ _TOKEN = re.compile(
     |(?P<digest>sha256:[0-9a-f]{64})
     |(?P<number>[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+)|[-+](?:inf|nan)\b)
     |(?P<word>[A-Za-z_][A-Za-z0-9_.]*)
-    |(?P<mark>->|[(){}\[\],:=%@])""",
+    |(?P<mark>->|<=|[(){}\[\],:=%@?])""",
     re.VERBOSE,
 )
 
@@ -217,10 +217,17 @@ class _Parser:
         return type
 
     def _extent(self) -> int:
+        if self._accept("?"):
+            return self._bounded()
         value = self._number(DTYPES["i64"])
         if value < 0:
             raise self._error(f"extent {value} is negative")
         return int(value)
+
+    def _bounded(self) -> Bounded:
+        name = self._word("the name of a count")
+        self._expect("<=")
+        return Bounded(self._extent(), name)
 
     def _storage(self) -> Storage:
         text = self._word("a storage")
@@ -243,6 +250,8 @@ class _Parser:
         if token.kind == "number":
             self.at += 1
             return int(token.text) if re.fullmatch(r"[-+]?\d+", token.text) else float(token.text)
+        if self._accept("?"):
+            return self._bounded()
         word = self._word("a value")
         if word in ("true", "false"):
             return word == "true"

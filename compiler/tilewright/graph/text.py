@@ -21,7 +21,7 @@ from tilewright.dtypes import BOOL, DType
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Constant, Function, Module, Node
 from tilewright.storage import Storage
-from tilewright.types import TensorType
+from tilewright.types import Bounded, TensorType
 
 INLINE = 16  # elements
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
@@ -135,6 +135,8 @@ def _node(node: Node, indent: str) -> str:
 def _attribute(value: Any, key: str) -> str:
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
+    if isinstance(value, Bounded):
+        return str(value)
     if isinstance(value, int | np.integer):
         return str(int(value))
     if isinstance(value, float | np.floating):

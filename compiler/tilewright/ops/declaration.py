@@ -10,6 +10,7 @@ import numpy as np
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Node
 from tilewright.loops.ir import Kernel
+from tilewright.ops.bounded import bounded_results
 from tilewright.ops.operator import (
     REGISTRY,
     Attr,
@@ -60,7 +61,10 @@ def operator(
         missing = [key for key, attr in declared.items() if attr.required and full.get(key) is None]
         if missing:
             raise VerifyError(f"{name}: attribute '{missing[0]}' is required")
-        return infer(_padded(operands, types), full)
+        results = infer(_padded(operands, [None if t is None else t.at_bound() for t in types]), full)
+        if name == "Cut" or any(t is not None and t.is_bounded for t in (*types, *results)):
+            return bounded_results(name, fusion, types, full, results)
+        return results
 
     def full_evaluate(arrays: Sequence[np.ndarray | None], given: Attrs) -> tuple[np.ndarray, ...]:
         return evaluate(_padded(operands, arrays), _with_defaults(declared, given))
@@ -71,9 +75,7 @@ def operator(
         assert compute is not None
         return compute(_padded(operands, tensors), _with_defaults(declared, given), types)
 
-    def full_loops(
-        types: Sequence[TensorType | None], given: Attrs, results: Sequence[TensorType]
-    ) -> Kernel:
+    def full_loops(types: Sequence[TensorType | None], given: Attrs, results: Sequence[TensorType]) -> Kernel:
         assert loops is not None
         return loops(_padded(operands, types), _with_defaults(declared, given), results)
 

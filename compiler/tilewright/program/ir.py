@@ -18,6 +18,8 @@ from tilewright.dtypes import DType
 from tilewright.loops.ir import Kernel, Role
 from tilewright.storage import PLAIN, Storage
 
+UNBOUNDED = (1 << 63) - 1  # the trips of a loop that only memory ends
+
 
 class Space(StrEnum):
     """Where a buffer lives: with the constants, with what the caller sees or keeps, or in the arena."""
@@ -103,12 +105,26 @@ class CallKernel(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Loop(Instruction):
-    """Runs the body for var = 0 .. trips-1, or downwards when reverse."""
+    """Runs the body for var = 0 .. trips-1, or downwards when reverse.
+
+    limit: an i64 scalar in memory, read once before the first turn; fewer than trips turns run when it is
+    smaller. condition: a boolean scalar in memory; it is read before each turn, and ends the loop when false.
+    """
 
     var: str
     trips: int
     body: tuple[Instruction, ...]
     reverse: bool = False
+    limit: Operand | None = None
+    condition: Operand | None = None
+
+    def operands(self) -> tuple[Operand, ...]:
+        return tuple(o for o in (self.limit, self.condition) if o is not None)
+
+    @property
+    def may_skip(self) -> bool:
+        """Whether there may be no turn at all."""
+        return self.trips <= 0 or bool(self.operands())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,8 @@ class Program:
     kernels: dict[str, Kernel] = field(default_factory=dict)
     # for each kernel: template, schedule text and where the schedule came from, for `inspect`
     notes: dict[str, dict[str, str]] = field(default_factory=dict)
+    # outputs whose size along an axis is a count: (axis, name of the output that holds the count)
+    counts: dict[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 
 
 def walk(body: tuple[Instruction, ...]) -> Iterator[Instruction]:

@@ -125,12 +125,15 @@ def _backward(liveness: Liveness, points: tuple[Point, ...], live: int) -> int:
 
 
 def _backward_loop(liveness: Liveness, point: Point, after: int) -> int:
+    loop = point.instruction
+    assert isinstance(loop, Loop)
+    asked = 0 if loop.condition is None else liveness.bit[loop.condition.memory.name]
     before = 0
     while True:
-        found = _backward(liveness, point.bodies[0], after | before)
+        found = _backward(liveness, point.bodies[0], after | before | asked)
         if found == before:
             break
         before = found
-    point.live_into_body = before
-    trips = point.instruction.trips if isinstance(point.instruction, Loop) else 0
-    return before if trips > 0 else before | after
+    point.live_into_body = before | asked
+    live = before | liveness.mask({operand.memory.name for operand in loop.operands()})
+    return live | after if loop.may_skip else live

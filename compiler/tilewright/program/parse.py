@@ -90,6 +90,16 @@ class _Parser:
             result.inputs.append((label, memory))
         if word == "output":
             result.outputs.append((label, memory))
+            counts = self._counts()
+            if counts:
+                result.counts[label] = counts
+
+    def _counts(self) -> tuple[tuple[int, str], ...]:
+        found: list[tuple[int, str]] = []
+        while self._accept("count"):
+            axis = int(self._take("word"))
+            found.append((axis, json.loads(self._take("string"))))
+        return tuple(found)
 
     def _kernel(self, result: Program) -> None:
         name = self._name()
@@ -138,7 +148,9 @@ class _Parser:
         if word == "loop":
             var, trips = self._name(), int(self._take("word"))
             reverse = self._accept("reverse")
-            return Loop(var, trips, self._body(), reverse)
+            limit = self._operand() if self._accept("limit") else None
+            condition = self._operand() if self._accept("while") else None
+            return Loop(var, trips, self._body(), reverse, limit, condition)
         if word == "if":
             condition, then = self._operand(), self._body()
             return Branch(condition, then, self._body() if self._accept("else") else ())

@@ -47,7 +47,7 @@ def _with_bodies(instruction: Instruction, rule: Callable[[Body], Body]) -> Inst
 
 
 def map_operands(body: Body, rule: Callable[[Operand], Operand]) -> Body:
-    """The body with `rule` applied to every operand of copies, kernel calls and branches."""
+    """The body with `rule` applied to every operand of every instruction."""
 
     def apply(instruction: Instruction) -> Instruction:
         if isinstance(instruction, Copy):
@@ -56,6 +56,10 @@ def map_operands(body: Body, rule: Callable[[Operand], Operand]) -> Body:
             return replace(instruction, args=tuple(rule(arg) for arg in instruction.args))
         if isinstance(instruction, Branch):
             return replace(instruction, condition=rule(instruction.condition))
+        if isinstance(instruction, Loop):
+            limit = None if instruction.limit is None else rule(instruction.limit)
+            condition = None if instruction.condition is None else rule(instruction.condition)
+            return replace(instruction, limit=limit, condition=condition)
         return instruction
 
     return map_body(body, apply)

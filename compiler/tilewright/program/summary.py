@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tilewright.program.count import count_operations
-from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Program
+from tilewright.program.ir import UNBOUNDED, Branch, CallKernel, Copy, Instruction, Loop, Program
 from tilewright.program.plan import Plan
 from tilewright.program.rewrite import all_memories, operand_bytes
 
@@ -67,10 +67,14 @@ def with_target_info(summary: dict[str, Any], info: dict[str, Any]) -> dict[str,
 
 
 def _with_times(body: tuple[Instruction, ...], times: int) -> Iterator[tuple[Instruction, int]]:
-    """All instructions with how often they run at most: both sides of a branch count."""
+    """All instructions with how often they run at most: both sides of a branch count.
+
+    A loop that only memory ends counts as one turn.
+    """
     for instruction in body:
         yield instruction, times
         if isinstance(instruction, Loop):
-            yield from _with_times(instruction.body, times * instruction.trips)
+            trips = 1 if instruction.trips == UNBOUNDED else instruction.trips
+            yield from _with_times(instruction.body, times * trips)
         elif isinstance(instruction, Branch):
             yield from _with_times(instruction.then + instruction.orelse, times)

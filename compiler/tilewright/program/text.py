@@ -11,6 +11,9 @@
     program {
       alloc %x
       call %conv1 @in %data, @in %conv1.weight, @out %x from "conv1" "relu1"
+      loop %i 9 limit @in %m while @in %go {
+        call %step @in %h, @out %h
+      }
       loop %t 35 reverse {
         copy @out %y[%t], @in %h
       }
@@ -69,7 +72,9 @@ def _declarations(program: Program) -> list[str]:
         f"constant {_memory(memory)} sha256 {digest(data)}" for memory, data in program.constants.values()
     ]
     lines += [f"input {json.dumps(name)} {_memory(memory)}" for name, memory in program.inputs]
-    lines += [f"output {json.dumps(name)} {_memory(memory)}" for name, memory in program.outputs]
+    for name, memory in program.outputs:
+        counts = [f" count {axis} {json.dumps(count)}" for axis, count in program.counts.get(name, ())]
+        lines.append(f"output {json.dumps(name)} {_memory(memory)}{''.join(counts)}")
     declared = {m.name for _, m in (*program.inputs, *program.outputs)} | set(program.constants)
     words = {Space.MUTABLE: "state", Space.ACTIVATION: "activation"}
     lines += [
@@ -115,15 +120,18 @@ def _instruction(instruction: Instruction) -> list[str]:
         origin = "".join(f" {json.dumps(name)}" for name in instruction.origin)
         return [f"call {_name(instruction.kernel)} {args}" + (f" from{origin}" if origin else "")]
     if isinstance(instruction, Loop):
-        header = f"loop {_name(instruction.var)} {instruction.trips}"
-        return [
-            f"{header} reverse {{" if instruction.reverse else f"{header} {{",
-            *_body(instruction.body),
-            "}",
-        ]
+        return [_loop_header(instruction), *_body(instruction.body), "}"]
     assert isinstance(instruction, Branch)
     lines = [f"if {_operand(instruction.condition)} {{", *_body(instruction.then)]
     return [*lines, "} else {", *_body(instruction.orelse), "}"]
+
+
+def _loop_header(loop: Loop) -> str:
+    parts = [f"loop {_name(loop.var)} {loop.trips}"]
+    parts += ["reverse"] if loop.reverse else []
+    parts += [f"limit {_operand(loop.limit)}"] if loop.limit is not None else []
+    parts += [f"while {_operand(loop.condition)}"] if loop.condition is not None else []
+    return " ".join([*parts, "{"])
 
 
 def _body(body: tuple[Instruction, ...]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilewright.dtypes import BOOL, I64
 from tilewright.errors import VerifyError
 from tilewright.loops.ir import Role
 from tilewright.program.ir import (
@@ -75,6 +76,8 @@ def _check_body(program: Program, body: tuple[Instruction, ...], trips: dict[str
             _check_copy(program, instruction)
         elif isinstance(instruction, CallKernel):
             _check_call(program, instruction)
+        elif isinstance(instruction, Loop):
+            _check_loop(program, instruction)
         inner = trips | {instruction.var: instruction.trips} if isinstance(instruction, Loop) else trips
         for part in bodies_of(instruction):
             _check_body(program, part, inner)
@@ -126,6 +129,16 @@ def _check_call(program: Program, call: CallKernel) -> None:
                 f"{where} passes '{operand.memory.name}' of {operand_bytes(operand)} bytes "
                 f"for {param.name}, which has {param.bytes}"
             )
+
+
+def _check_loop(program: Program, loop: Loop) -> None:
+    for operand, dtype, role in ((loop.limit, I64, "limit"), (loop.condition, BOOL, "condition")):
+        if operand is None:
+            continue
+        memory = operand.memory
+        if memory.dtype != dtype or operand_bytes(operand) != dtype.bytes or operand.mode != Role.IN:
+            found = f"'{memory.name}' of type {memory.dtype}{list(memory.shape)}"
+            raise VerifyError(f"{_where(program, loop)} has {found} as its {role}, expected one @in {dtype}")
 
 
 def _check_lifetimes(program: Program, body: tuple[Instruction, ...], alive: set[str]) -> None:

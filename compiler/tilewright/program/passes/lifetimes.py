@@ -58,7 +58,8 @@ def _fits_inside(liveness: Liveness, point: Point, name: str) -> bool:
             for inner in _instructions(point)
             for operand in inner.operands()
         )
-        return not sliced and not liveness.bit[name] & point.live_into_body
+        asked = any(operand.memory.name == name for operand in point.instruction.operands())
+        return not sliced and not asked and not liveness.bit[name] & point.live_into_body
     if isinstance(point.instruction, Branch):
         arms = [any(name in memories_of(inner.instruction) for inner in body) for body in point.bodies]
         return arms.count(True) == 1 and point.instruction.condition.memory.name != name

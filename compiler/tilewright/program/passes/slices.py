@@ -71,8 +71,9 @@ def _is_local(liveness: Liveness, uses: Counter[str], loop: Point, memory: Memor
     operands = [o for i in walk(loop.instruction.body) for o in i.operands() if o.memory.name == memory.name]
     if memory.space != Space.ACTIVATION or len(operands) != uses[memory.name]:
         return False
-    conditions = [i.condition.memory.name for i in walk(loop.instruction.body) if isinstance(i, Branch)]
-    if memory.name in conditions or any(operand.index for operand in operands):
+    control = [i for i in walk(loop.instruction.body) if isinstance(i, (Branch, Loop))]
+    asked = {o.memory.name for instruction in (loop.instruction, *control) for o in instruction.operands()}
+    if memory.name in asked or any(operand.index for operand in operands):
         return False
     return not liveness.bit[memory.name] & (loop.live_into_body | loop.live_out)
 
