@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tilewright.dtypes import F64
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, mul, read
 from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, same_dtype, wide
@@ -96,11 +97,19 @@ def _gemm_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[n
     work = wide(a.dtype)
     left, right = a.astype(work, copy=False), b.astype(work, copy=False)
     y = product(left.T if attrs["transA"] else left, right.T if attrs["transB"] else right)
+    if a.dtype.kind in "iu" and not _whole_factors(attrs):
+        work = np.dtype(np.float64)
+        y = y.astype(work)
     if attrs["alpha"] != 1:
         y = y * work.type(attrs["alpha"])
     if c is not None and attrs["beta"] != 0:
         y = y + c.astype(work, copy=False) * work.type(attrs["beta"])
     return (y.astype(a.dtype, copy=False),)
+
+
+def _whole_factors(attrs: Attrs) -> bool:
+    """Whether integers can be scaled as they are; otherwise they go through f64 and are truncated."""
+    return float(attrs["alpha"]).is_integer() and float(attrs["beta"]).is_integer()
 
 
 def _gemm_compute(
@@ -121,6 +130,8 @@ def _gemm_compute(
 
     def finish(*i: Expr) -> Expr:
         value = read(total, i)
+        if a.dtype.is_integer and not _whole_factors(attrs):
+            value = cast(value, F64)
         if attrs["alpha"] != 1:
             value = value * attrs["alpha"]
         if added is not None:
@@ -133,9 +144,9 @@ def _gemm_compute(
 
 operator(
     "Gemm",
-    "alpha a b + beta c, with either matrix transposed; beta = 0 ignores c",
-    [Operand("a", FLOATS), Operand("b", FLOATS), Operand("c", FLOATS, optional=True)],
-    [Operand("y", FLOATS)],
+    "alpha a b + beta c, with either matrix transposed; beta = 0 ignores c; fractions of integers truncate",
+    [Operand("a", _TYPES), Operand("b", _TYPES), Operand("c", _TYPES, optional=True)],
+    [Operand("y", _TYPES)],
     _gemm_infer,
     _gemm_evaluate,
     {
