@@ -1,4 +1,4 @@
-"""The interface `onnx.backend` on top of the driver, for the conformance suite and for programs that use it."""
+"""The interface `onnx.backend` on top of the driver: for the conformance suite, and for other users of it."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tilewright.cli.options import Json, Model, ModelOrArtefact, Quiet, with_compile_options
-from tilewright.config import CompileOptions
+from tilewright.config import CompileOptions, usable_cpus
 
 cache_app = typer.Typer(help="The folder of compiled models and kernels.", no_args_is_help=True)
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command("compile")(with_compile_options(compile_model))
     app.command("run")(with_compile_options(run))
     app.command("inspect")(with_compile_options(inspect))
+    app.command("conformance")(with_compile_options(conformance))
     app.command("opt")(opt)
     app.command("devices")(devices)
     app.command("show-versions")(show_versions)
@@ -74,6 +75,29 @@ def inspect(
     from tilewright.cli.inspect_command import inspect_model
 
     inspect_model(model, options, json_to, quiet)
+
+
+def conformance(
+    options: CompileOptions,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND", help="node (default), simple, pytorch-converted, pytorch-operator; repeat it"
+        ),
+    ] = None,
+    pattern: Annotated[str, typer.Option("-k", metavar="PATTERN", help="cases whose names match")] = "",
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="processes; default: all CPUs")] = None,
+    limit: Annotated[float, typer.Option(min=1, metavar="S", help="seconds that one case may take")] = 60,
+    failures: Annotated[bool, typer.Option("--failures", help="list what did not pass, and why")] = False,
+    json_to: Json = None,
+    quiet: Quiet = False,
+) -> None:
+    """Run the public ONNX backend suite and count what passed, failed and was refused."""
+    from tilewright.cli.conformance_command import Request, run_conformance
+
+    run_conformance(
+        Request(tuple(kind or ()), pattern, jobs or usable_cpus(), limit, failures, json_to, quiet), options
+    )
 
 
 def opt(
