@@ -126,6 +126,10 @@ class _Build:
                 before.append(Copy(Operand(kept[-1], Role.OUT), source))
                 source = Operand(kept[-1], Role.IN)
             elif position < states + scans:
+                if source.index or source.memory.shape[:1] != (trips,):  # a view of a buffer of another shape
+                    scanned = self._memory(node.operand(position), Space.ACTIVATION)
+                    before.append(Copy(Operand(scanned, Role.OUT), source))
+                    source = Operand(scanned, Role.IN)
                 source = Operand(source.memory, Role.IN, variable)
             inner[placeholder] = source
         turn = self._body(body, inner)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from case import HALVES, Case, flags, loose, normal, positive, whole
 from normalization_cases import normalization_cases
+from recurrent_cases import recurrent_cases
 
 from tilewright import dtypes
 from tilewright.storage import Storage
@@ -342,5 +343,6 @@ def all_cases() -> list[Case]:
         _indexing,
         _rest,
         normalization_cases,
+        recurrent_cases,
     )
     return [case for family in families for case in family()]
