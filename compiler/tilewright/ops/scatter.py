@@ -47,6 +47,7 @@ Arrays = Sequence[np.ndarray | None]
 Results = Sequence[TensorType]
 
 _COMBINE: dict[str, Callable[[Expr, Expr], Expr]] = {"add": add, "mul": mul, "max": maximum, "min": minimum}
+_LOGICAL = {"add": "or", "max": "or", "mul": "and", "min": "and"}  # what they are on booleans
 _NUMPY: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -55,8 +56,10 @@ def _combined(y: Buffer, place: Expr, update: Expr, reduction: str) -> Stmt:
     if reduction == "none":
         return store(y, place, update)
     work = accumulator(y.dtype)
-    old = cast(read(y, [place]), work)
-    return store(y, place, cast(_COMBINE[reduction](old, cast(update, work)), y.dtype))
+    old, new = cast(read(y, [place]), work), cast(update, work)
+    if y.dtype == BOOL:
+        return store(y, place, binary(_LOGICAL[reduction], old, new))
+    return store(y, place, cast(_COMBINE[reduction](old, new), y.dtype))
 
 
 def _scattered(x: np.ndarray, where: tuple[Any, ...], updates: np.ndarray, reduction: str) -> np.ndarray:

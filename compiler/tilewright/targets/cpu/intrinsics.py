@@ -20,11 +20,19 @@ from tilewright.targets.cpu import (
     math_trigonometric,
 )
 from tilewright.targets.cpu.codegen_builder import Function, Module
-from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, memory_type, suffix, vector_type
+from tilewright.targets.cpu.codegen_types import (
+    Value,
+    compute_type,
+    literal,
+    memory_type,
+    suffix,
+    vector_type,
+)
 from tilewright.targets.cpu.math_writer import MathWriter
 
 _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
     "exp": math_exponential.exp,
+    "expm1": math_exponential.expm1,
     "tanh": math_exponential.tanh,
     "log": math_logarithm.log,
     "erf": math_error.erf,
