@@ -35,6 +35,7 @@ _INFIX = {"add": "+", "sub": "-", "mul": "*", "xor": "^", "and": "&", "or": "|",
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _MATH = {
     "exp": "exp",
+    "expm1": "expm1",
     "log": "log",
     "tanh": "tanh",
     "sqrt": "sqrt",

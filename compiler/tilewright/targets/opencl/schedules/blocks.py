@@ -34,8 +34,7 @@ def block_sums(schedule: Schedule, sums: str) -> str | None:
         terms //= axis.extent
     rest = terms // reduced[-1].extent
     factor = _even(reduced[-1].extent, max(1, TERMS // rest))
-    partial = schedule.rfactor(sums, whole, reduced[-1].name, factor)
-    return partial
+    return schedule.rfactor(sums, whole, reduced[-1].name, factor)
 
 
 def _even(extent: int, limit: int) -> int:

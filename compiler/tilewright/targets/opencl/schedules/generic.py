@@ -79,6 +79,8 @@ def _in_step(schedule: Schedule, stage: StageState, producer: str) -> bool:
     """Whether each output element reads the producer at its own index only."""
     outputs = schedule.state.stage(producer).stage.outputs
     axes = stage.stage.axes
+    if len(outputs[0].shape) != len(axes):
+        return False
     return all(
         index == axis.var or (axis.extent == 1 and index == const(0))
         for r in _reads(schedule, stage, outputs)
