@@ -38,6 +38,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }
 _CALLS: dict[str, Callable[..., Any]] = {
     "exp": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
     "tanh": np.tanh,
     "sqrt": np.sqrt,

@@ -152,7 +152,7 @@ unary(
     "Elu",
     "x where x > 0, else alpha (exp(x) - 1)",
     lambda x, a: np.where(x < 0, np.expm1(x) * x.dtype.type(a[_ALPHA]), x),
-    lambda x, a: select(x < 0, (call("exp", x) - 1) * a[_ALPHA], x),
+    lambda x, a: select(x < 0, call("expm1", x) * a[_ALPHA], x),
     attrs={_ALPHA: Attr("float", 1.0)},
 )
 unary("Sigmoid", "1 / (1 + exp(-x)), without overflow", lambda x, _: sigmoid(x), _sigmoid)

@@ -13,7 +13,7 @@ _ALPHA, _GAMMA, _BIAS, _LAMBDA = "alpha", "gamma", "bias", "lambd"
 
 def _celu(x: Expr, attrs: Attrs) -> Expr:
     alpha = like(x, attrs[_ALPHA])
-    low: Expr = (call("exp", x / alpha) - 1) * alpha
+    low: Expr = call("expm1", x / alpha) * alpha
     return maximum(x, like(x, 0)) + minimum(low, like(x, 0))
 
 
@@ -23,7 +23,7 @@ def _celu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
 
 
 def _selu(x: Expr, attrs: Attrs) -> Expr:
-    low: Expr = (call("exp", x) - 1) * attrs[_ALPHA]
+    low: Expr = call("expm1", x) * attrs[_ALPHA]
     return select(x > 0, x, low) * like(x, attrs[_GAMMA])
 
 

@@ -31,6 +31,7 @@ def erf(x: np.ndarray) -> np.ndarray:
 
 INTRINSICS: dict[str, Callable[..., Array]] = {
     "exp": np.exp,
+    "expm1": np.expm1,
     "log": np.log,
     "tanh": np.tanh,
     "sqrt": np.sqrt,

@@ -1,4 +1,4 @@
-"""exp and tanh.
+"""exp, expm1 and tanh.
 
 Coefficients: Chebyshev interpolation of the functions named beside them, made with 50 digits.
 """
@@ -66,10 +66,23 @@ def exp(m: MathWriter, x: str) -> str:
 
 
 def exp_sum(m: MathWriter, x: str, low: str | None) -> str:
-    """exp(x + low) for a `low` below the last place of x.
+    """exp(x + low) for a `low` below the last place of x."""
+    exponent, above = _parts(m, x, low)
+    return _scaled(m, m.add(above, m.number(1.0)), exponent)
 
-    x = n ln 2 + r; the scale 2**n is applied in two halves, for results near the ends of the range.
-    """
+
+def expm1(m: MathWriter, x: str) -> str:
+    """exp(x) - 1 within 2 ulp: near 0 the 1 is taken off before it can swallow the rest."""
+    exponent, above = _parts(m, x, None)
+    one = m.number(1.0)
+    scale = m.power_of_two(exponent)
+    small = m.muladd(scale, above, m.sub(scale, one))
+    large = m.sub(_scaled(m, m.add(above, one), exponent), one)
+    return m.select(m.compare("olt", m.abs(x), m.number(0.5)), small, large)
+
+
+def _parts(m: MathWriter, x: str, low: str | None) -> tuple[str, str]:
+    """(n, exp(r) - 1) with x + low = n ln 2 + r and |r| <= ln(2) / 2."""
     bound = (-746.0, 710.0) if m.double else (-104.0, 89.0)
     clamped = m.least(bound[1], m.most(bound[0], x))
     whole, exponent = m.nearest(m.mul(clamped, m.number(LOG2_E)))
@@ -79,7 +92,11 @@ def exp_sum(m: MathWriter, x: str, low: str | None) -> str:
     if low is not None:
         r = m.add(r, low)
     tail = m.polynomial(r, _EXP_F64 if m.double else _EXP_F32)
-    mantissa = m.add(m.muladd(m.mul(r, r), tail, r), m.number(1.0))
+    return exponent, m.muladd(m.mul(r, r), tail, r)
+
+
+def _scaled(m: MathWriter, mantissa: str, exponent: str) -> str:
+    """mantissa * 2**exponent, in two halves, so that results near the ends of the range are right."""
     half = m.int_op("ashr", exponent, m.whole(1))
     rest = m.int_op("sub", exponent, half)
     return m.mul(m.mul(mantissa, m.power_of_two(half)), m.power_of_two(rest))
