@@ -1,4 +1,4 @@
-"""The generic template on expressions of every kind: what it chooses, and that the device agrees with NumPy."""
+"""The generic template on expressions of every kind: what it chooses, and that the device computes it."""
 
 from __future__ import annotations
 
