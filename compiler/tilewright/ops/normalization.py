@@ -38,14 +38,17 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
 
 
 def _lower(build: Builder, node: Node) -> tuple[Value, ...]:
-    """x s + t with s = scale / sqrt(var + epsilon) and t = bias - mean s, folded where constant."""
+    """(x - mean) s + bias with s = scale / sqrt(var + epsilon), folded where constant.
+
+    Not x s + (bias - mean s), whose two terms cancel where the mean is large against the deviation.
+    """
     x, scale, bias, mean, var = (node.operand(i) for i in range(5))
     epsilon = build.constant(np.asarray(attributes(node)["epsilon"], x.dtype.numpy), "epsilon")
     s = build.op("Div", scale, build.op("Sqrt", build.op("Add", var, epsilon)))
-    t = build.op("Sub", bias, build.op("Mul", mean, s))
     column = (x.shape[1], *(1 for _ in x.shape[2:]))
-    scaled = build.op("Mul", x, build.op("Reshape", s, shape=column))
-    return (build.op("Add", scaled, build.op("Reshape", t, shape=column)),)
+    centred = build.op("Sub", x, build.op("Reshape", mean, shape=column))
+    scaled = build.op("Mul", centred, build.op("Reshape", s, shape=column))
+    return (build.op("Add", scaled, build.op("Reshape", bias, shape=column)),)
 
 
 operator(

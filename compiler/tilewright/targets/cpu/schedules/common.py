@@ -10,8 +10,8 @@ from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
-PRODUCTS = 128  # terms of one uninterrupted sum of products
-TERMS = 32  # terms of one uninterrupted sum of values, which often have one sign
+PRODUCTS = 128  # terms of one uninterrupted sum in a register tile, where blocks cost time
+TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 
@@ -48,8 +48,11 @@ def _in_step(stage: Stage, anchor: Tensor) -> bool:
     return all(in_step(r, stage) for r in produced)
 
 
-def start(group: Group) -> Frame:
-    """Inline what is element-wise, and let the sums live in registers, apart from the result."""
+def start(group: Group, block: int) -> Frame:
+    """Inline what is element-wise, and let the sums live in registers, apart from the result.
+
+    block: terms of one uninterrupted sum.
+    """
     schedule = Schedule(group.outputs)
     result = group.outputs[0].stage.name
     inline_elementwise(schedule, keep={group.anchor.stage.name})
@@ -58,7 +61,6 @@ def start(group: Group) -> Frame:
     else:
         sums = group.anchor.stage.name
         schedule.set_scope(sums, "register")
-    block = PRODUCTS if group.anchor_op in ("Conv", "Gemm", "MatMul") else TERMS
     partial = block_sums(schedule, sums, block)
     schedule.set_scope(partial, "register")
     return Frame(schedule, result, sums, partial)

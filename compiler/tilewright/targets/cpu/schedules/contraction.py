@@ -18,6 +18,7 @@ from tilewright.machine import Machine
 from tilewright.storage import Storage
 from tilewright.targets.cpu.schedules.common import (
     PARALLEL_WORK,
+    PRODUCTS,
     axis,
     one_result,
     parallel_axis,
@@ -51,7 +52,7 @@ def applies(group: Group) -> bool:
 
 def schedule(group: Group, machine: Machine) -> Choice:
     """The template's default: the tile of the analytic model, panels as packed."""
-    frame = start(group)
+    frame = start(group, PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
     rank = len(shape)

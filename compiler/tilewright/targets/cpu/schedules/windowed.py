@@ -14,6 +14,7 @@ from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.targets.cpu.schedules.common import (
     PARALLEL_WORK,
+    TERMS,
     axis,
     memory_order,
     one_result,
@@ -34,7 +35,7 @@ def applies(group: Group) -> bool:
 
 def schedule(group: Group, machine: Machine) -> Choice:
     """Vectors along the result's contiguous axis, a tile of neighbouring results above it."""
-    frame = start(group)
+    frame = start(group, TERMS)
     s, result = frame.schedule, frame.result
     shape = group.outputs[0].shape
     lanes = machine.lanes(32)
