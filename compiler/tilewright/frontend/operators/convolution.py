@@ -37,6 +37,26 @@ def conv(site: Site) -> Sequence[Value]:
     ]
 
 
+@importer("ConvInteger", 10, refuse=refuse_windows)
+def conv_integer(site: Site) -> Sequence[Value]:
+    """As Conv; padding stands for the zero point of the input."""
+    x, weights, kernel = _operands(site)
+    strides, dilations = (per_axis(site, name, len(kernel)) for name in ("strides", "dilations"))
+    return [
+        site.emit(
+            "ConvInteger",
+            x,
+            weights,
+            site.optional(2),
+            site.optional(3),
+            strides=strides,
+            dilations=dilations,
+            pads=window_pads(site, x.shape[2:], kernel, strides, dilations),
+            group=site.attr("group", 1),
+        )
+    ]
+
+
 @importer("ConvTranspose", 1, 11, 22, refuse=refuse_transposed)
 def conv_transpose(site: Site) -> Sequence[Value]:
     """Pads are computed from output_shape or auto_pad by the formulas of the ONNX specification."""

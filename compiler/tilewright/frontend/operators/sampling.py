@@ -94,3 +94,41 @@ def deform_conv(site: Site) -> Sequence[Value]:
             offset_group=site.attr("offset_group", 1),
         )
     ]
+
+
+def refuse_regions(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
+    """Modes and sizes that ONNX does not define."""
+    if (mode := attributes.get("mode", "avg")) not in ("avg", "max"):
+        yield f"attribute 'mode' is '{mode}', expected avg or max"
+    pixels = attributes.get("coordinate_transformation_mode", "half_pixel")
+    if pixels not in ("half_pixel", "output_half_pixel"):
+        yield (
+            f"attribute 'coordinate_transformation_mode' is '{pixels}', "
+            "expected half_pixel or output_half_pixel"
+        )
+
+
+@importer("RoiAlign", 10, 16, 22, refuse=refuse_regions)
+def roi_align(site: Site) -> Sequence[Value]:
+    """Before opset 16 coordinates are not shifted by half a pixel."""
+    default = "half_pixel" if site.since >= 16 else "output_half_pixel"
+    return [
+        site.emit(
+            "RoiAlign",
+            *(site.operand(index) for index in range(3)),
+            mode=site.attr("mode", "avg"),
+            output_height=site.attr("output_height", 1),
+            output_width=site.attr("output_width", 1),
+            sampling_ratio=site.attr("sampling_ratio", 0),
+            spatial_scale=site.attr("spatial_scale", 1.0),
+            half_pixel=site.attr("coordinate_transformation_mode", default) == "half_pixel",
+        )
+    ]
+
+
+@importer("MaxRoiPool", 1, 22)
+def max_roi_pool(site: Site) -> Sequence[Value]:
+    shape, scale = site.attr("pooled_shape"), site.attr("spatial_scale", 1.0)
+    return [
+        site.emit("MaxRoiPool", site.operand(0), site.operand(1), pooled_shape=shape, spatial_scale=scale)
+    ]
