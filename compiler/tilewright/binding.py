@@ -44,6 +44,33 @@ class UnboundExecutable(Executable):
         self.inputs = tuple(_argument(tensor, dims) for tensor in signature.inputs)
         self.outputs = tuple(_argument(tensor, dims) for tensor in signature.outputs)
 
+    def require_bound(self, what: str) -> None:
+        """Raise UsageError that says what is open; what: the thing that needs all sizes, for the message."""
+        raise UsageError(f"{what}: {unbound_reason(self._signature, self._dims)}")
+
+    def open_arguments(self, given: Values) -> tuple[Argument, ...]:
+        """The inputs that `given` lacks, with the sizes that its arrays bind.
+
+        Raises RunError when given arrays do not fit, UsageError when a size or a value stays open.
+        """
+        dims = dict(self._dims)
+        sources = dict.fromkeys(dims, "it was bound before")
+        for tensor in self._signature.inputs:
+            if tensor.name in given:
+                _bind_sizes(tensor, given[tensor.name], dims, sources)
+        missing = [tensor for tensor in self._signature.inputs if tensor.name not in given]
+        values = [tensor.name for tensor in missing if tensor.name in self._signature.by_value]
+        if values:
+            raise UsageError(
+                f"input '{values[0]}' decides shapes, so no value can be made up for it; "
+                f"give --input {values[0]}=FILE.npy"
+            )
+        names = [e for tensor in missing for e in tensor.bound(dims) or () if isinstance(e, str)]
+        if names:
+            options = " ".join(f"--dim {name}=N" for name in dict.fromkeys(names))
+            raise UsageError(f"{_list('size', list(dict.fromkeys(names)))} not bound; give {options}")
+        return tuple(_argument(tensor, dims) for tensor in missing)
+
     def run(
         self, inputs: Mapping[str, np.ndarray], out: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
@@ -124,13 +151,6 @@ def unbound_reason(signature: Signature, dims: Dims) -> str:
         values = sorted(signature.by_value)
         parts.append(f"{_list('shape operand', values)} known at a call only, make it an initializer")
     return "; ".join(parts)
-
-
-def require_bound(signature: Signature, dims: Dims, what: str) -> None:
-    """Raise UsageError when the model has open sizes or values; what: the thing that needs them."""
-    reason = unbound_reason(signature, dims)
-    if reason:
-        raise UsageError(f"{what}: {reason}")
 
 
 def _list(word: str, names: list[str]) -> str:

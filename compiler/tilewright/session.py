@@ -18,11 +18,13 @@ _TYPE_NAMES = {"f64": "double", "f32": "float", "f16": "float16", "bf16": "bfloa
 
 
 class NodeArg(NamedTuple):
-    """An input or output. type: as ONNX Runtime writes it, e.g. `tensor(float)`."""
+    """An input or output. type: as ONNX Runtime writes it, e.g. `tensor(float)`; shape: sizes that the first
+    call binds have names.
+    """
 
     name: str
     type: str
-    shape: list[int]
+    shape: list[int | str]
 
 
 class InferenceSession:

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tilewright.binding import UnboundExecutable
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file
 from tilewright.cli.output import byte_text, table_console, write_json
@@ -19,11 +20,18 @@ from tilewright.segment import Segment
 def inspect_model(name: str, options: CompileOptions, json_to: str | None, quiet: bool) -> None:
     """Shows an artefact, or a model after compiling it. Reading an artefact needs no device."""
     artefact = artefact_file(name)
-    package = read_artefact(artefact) if artefact else compile_named(name, options, quiet).package
+    package = read_artefact(artefact) if artefact else _compiled(name, options, quiet)
     if json_to is not None:
         write_json(json_to, described(package))
     if json_to != "-":
         _show(package)
+
+
+def _compiled(name: str, options: CompileOptions, quiet: bool) -> Package:
+    executable = compile_named(name, options, quiet)
+    if isinstance(executable, UnboundExecutable):
+        executable.require_bound(f"model '{name}' has no kernels yet")
+    return executable.package
 
 
 def described(package: Package) -> dict[str, Any]:

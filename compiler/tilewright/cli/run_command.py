@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from tilewright.binding import UnboundExecutable
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
 from tilewright.cli.output import check_writable, compile_progress, table_console, write_json
@@ -51,7 +52,7 @@ def run_model(request: Request, options: CompileOptions) -> None:
     if request.trace is not None:
         check_writable(request.trace)
     executable = _executable(request, options)
-    inputs = {a.name: _seeded(a, request.seed) for a in executable.inputs if a.name not in given}
+    inputs = {a.name: _seeded(a, request.seed) for a in _open_inputs(executable, given)}
     results, seconds = _timed(executable, inputs | given, request.trace)
     names = _chosen(request, list(results))
     if request.output_dir is not None:
@@ -62,6 +63,13 @@ def run_model(request: Request, options: CompileOptions) -> None:
         write_json(request.json_to, {"outputs": rows, "seconds": seconds})
     if request.json_to != "-":
         _show(rows, seconds)
+
+
+def _open_inputs(executable: Executable, given: dict[str, np.ndarray]) -> Sequence[Argument]:
+    """The inputs to be seeded. Raises UsageError when their sizes are not known."""
+    if isinstance(executable, UnboundExecutable):
+        return executable.open_arguments(given)
+    return [argument for argument in executable.inputs if argument.name not in given]
 
 
 def _timed(
@@ -137,11 +145,12 @@ def _input_file(text: str) -> tuple[str, np.ndarray]:
 def _seeded(argument: Argument, seed: int) -> np.ndarray:
     """Standard normal floats, integers in [0, 10), random booleans; they depend on name and seed only."""
     generator = np.random.default_rng([seed, zlib.crc32(argument.name.encode())])
+    shape = [int(extent) for extent in argument.shape]
     if argument.dtype.kind == "b":
-        return generator.integers(0, 2, argument.shape).astype(np.bool_)
+        return generator.integers(0, 2, shape).astype(np.bool_)
     if argument.dtype.kind in "iu":
-        return generator.integers(0, LARGEST_INTEGER, argument.shape).astype(argument.dtype)
-    return generator.standard_normal(argument.shape, dtype=np.float32).astype(argument.dtype)
+        return generator.integers(0, LARGEST_INTEGER, shape).astype(argument.dtype)
+    return generator.standard_normal(shape, dtype=np.float32).astype(argument.dtype)
 
 
 def _make_folder(folder: Path) -> None:

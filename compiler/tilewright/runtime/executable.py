@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.config import usable_cpus
+from tilewright.dtypes import DTYPES
 from tilewright.errors import ArtefactError, RunError
 from tilewright.runtime.artefact import read_artefact, write_artefact
 from tilewright.runtime.device import Loaded
-from tilewright.runtime.package import Argument, Package, argument
+from tilewright.runtime.package import Argument, Package
 from tilewright.runtime.registry import device_for
 from tilewright.runtime.tracing import Span, Traced
 
@@ -31,8 +32,12 @@ class Executable:
         self._unsaveable = unsaveable
         self._by_name = {argument.name: argument for argument in self.inputs}
         self._results = {argument.name: argument for argument in self.outputs}
+        self._counts = {port.name: port.counts for s in package.segments for port in s.outputs if port.counts}
         self._ports = [
-            (tuple(port.name for port in s.inputs), tuple(argument(port) for port in s.outputs))
+            (
+                tuple(port.name for port in s.inputs),
+                tuple((port.name, port.shape, DTYPES[port.dtype].numpy) for port in s.outputs),
+            )
             for s in package.segments
         ]
 
@@ -77,6 +82,8 @@ class Executable:
     ) -> dict[str, np.ndarray]:
         """Outputs by name, in fresh arrays, or in those of `out` for the outputs that it names.
 
+        An output whose size depends on data is the first part of an array of the size that `outputs` shows.
+
         Raises RunError when a name, a shape or an element type is not the model's, or an array of `out`
         cannot be filled.
         """
@@ -86,10 +93,10 @@ class Executable:
             raise RunError(f"missing input {_list(missing)}")
         targets = self._targets(out, values) if out else {}
         for (takes, gives), loaded in zip(self._ports, self._loaded, strict=True):
-            results = [targets[a.name] if a.name in targets else np.empty(a.shape, a.dtype) for a in gives]
+            results = [targets[n] if n in targets else np.empty(shape, dtype) for n, shape, dtype in gives]
             loaded.run([values[name] for name in takes], results)
-            values.update(zip((a.name for a in gives), results, strict=True))
-        return {name: values[name] for name in self._results}
+            values.update(zip((name for name, _, _ in gives), results, strict=True))
+        return {name: _cut(values, name, self._counts.get(name, ())) for name in self._results}
 
     def trace(self, inputs: Mapping[str, np.ndarray]) -> tuple[dict[str, np.ndarray], list[Span]]:
         """As `run`, with what ran when: a span for each segment, and one for each instruction where the
@@ -123,6 +130,16 @@ class Executable:
 
 def _list(arguments: Sequence[Argument]) -> str:
     return ", ".join(map(str, arguments)) or "none"
+
+
+def _cut(
+    values: Mapping[str, np.ndarray], name: str, counts: Sequence[tuple[int, str]]
+) -> np.ndarray:
+    """An output; where its sizes depend on data, the part that counts."""
+    array = values[name]
+    for axis, count in counts:
+        array = array[(*(slice(None),) * axis, slice(int(values[count])))]
+    return array
 
 
 def _checked(expected: Mapping[str, Argument], name: str, value: np.ndarray) -> np.ndarray:
