@@ -238,12 +238,13 @@ def package_of(
     taken = {port.name for segment in segments for port in segment.inputs}
     inputs = [p.name for s in segments for p in s.inputs if p.name not in given or len(segments) == 1]
     outputs = [p.name for s in segments for p in s.outputs if p.name not in taken or len(segments) == 1]
+    counts = {name for s in segments for p in s.outputs for _, name in p.counts}
     return Package(
         model=source.digest,
         target=options.target,
         segments=segments,
         inputs=tuple(dict.fromkeys(inputs)),
-        outputs=tuple(dict.fromkeys(outputs)),
+        outputs=tuple(name for name in dict.fromkeys(outputs) if name not in counts),
         versions={"tilewright": tilewright.__version__},
         info=info | {"precision": options.precision, "without": list(options.without)},
     )

@@ -14,12 +14,16 @@ import numpy as np
 class Port:
     """An input or output: the model's name, element type as printed (`f32`), logical shape, byte offset in
     the mutable region.
+
+    counts: of an output whose sizes depend on data: (axis, name of the segment's output that holds the size);
+    `shape` is its bound.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...]
     offset: int
+    counts: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,39 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
+from tilewright.dtypes import BOOL, DType
 from tilewright.errors import LoweringError
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.loops.ir import Kernel, Role
 from tilewright.lower.group import kernel_operands, literal, make_group
 from tilewright.lower.kernel import finish_kernel, lower_group
 from tilewright.lower.target import Target
+from tilewright.ops.bounded import count_of
+from tilewright.ops.control import CONTROL_FLOW, LOOP_OPERANDS
+from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import operator_of
-from tilewright.program.ir import CallKernel, Copy, Instruction, Loop, Memory, Operand, Program, Space
+from tilewright.program.ir import (
+    UNBOUNDED,
+    Branch,
+    CallKernel,
+    Copy,
+    Instruction,
+    Loop,
+    Memory,
+    Operand,
+    Program,
+    Space,
+)
 from tilewright.storage import PLAIN
+from tilewright.types import Bounded
 
 Progress = Callable[[int, int, str], None]
+Counts = dict[str, tuple[tuple[int, Value], ...]]
 
 # Operators that only name the same bytes anew when operand and result are plain.
-VIEWS = ("Reshape", "Identity")
+VIEWS = ("Reshape", "Identity", "Cut", "Uncut")
 
 
 def build_program(function: Function, target: Target, progress: Progress | None = None) -> Program:
@@ -27,8 +46,10 @@ def build_program(function: Function, target: Target, progress: Progress | None 
     Equal groups share one kernel. Raises LoweringError naming the node, or all operators that cannot be
     lowered at once.
     """
+    counts = _counts(function)
+    set_bounds(function)
     _refuse_unknown(function)
-    return _Build(target, progress or (lambda done, total, name: None)).program(function)
+    return _Build(target, progress or (lambda done, total, name: None)).program(function, counts)
 
 
 def _refuse_unknown(function: Function) -> None:
@@ -38,8 +59,8 @@ def _refuse_unknown(function: Function) -> None:
 
 
 def _can_lower(node: Node) -> bool:
-    if node.op == "Scan":
-        return True
+    if node.op in CONTROL_FLOW:
+        return all(map(_can_lower, (inner for body in node.bodies for inner in body.nodes)))
     members = node.bodies[0].nodes if node.op == "Fused" else [node]
     return all(operator_of(m).compute is not None or operator_of(m).loops is not None for m in members)
 
@@ -51,8 +72,9 @@ class _Build:
     result: Program = field(default_factory=lambda: Program("main"))
     names: set[str] = field(default_factory=set)
     known: dict[str, str] = field(default_factory=dict)  # group description -> kernel name
+    constants: dict[Value, Operand] = field(default_factory=dict)
 
-    def program(self, function: Function) -> Program:
+    def program(self, function: Function, counts: Counts) -> Program:
         self.result.name = function.name
         operands: dict[Value, Operand] = {}
         for placeholder in function.inputs:
@@ -64,15 +86,33 @@ class _Build:
             memory = self._memory(value, Space.MUTABLE, f"{name}:out")
             body.append(Copy(Operand(memory, Role.OUT), self._operand(value, operands)))
             self.result.outputs.append((name, memory))
+        self._count_outputs(function, counts, operands, body)
         self.result.body = tuple(body)
         return self.result
+
+    def _count_outputs(
+        self, function: Function, counts: Counts, operands: dict[Value, Operand], body: list[Instruction]
+    ) -> None:
+        """Further outputs: the counts of those whose size depends on data."""
+        names: dict[Value, str] = {}
+        taken = set(function.output_names)
+        for output, found in counts.items():
+            for _, value in found:
+                if value in names:
+                    continue
+                names[value] = fresh_name(f"{output}:count", taken)
+                memory = self._memory(value, Space.MUTABLE, names[value])
+                body.append(Copy(Operand(memory, Role.OUT), self._operand(value, operands)))
+                self.result.outputs.append((names[value], memory))
+            self.result.counts[output] = tuple((axis, names[value]) for axis, value in found)
 
     def _body(self, function: Function, operands: dict[Value, Operand]) -> list[Instruction]:
         body: list[Instruction] = []
         for done, node in enumerate(function.nodes):
             self.progress(done, len(function.nodes), node.name)
-            if node.op == "Scan":
-                body += self._scan(node, operands)
+            if node.op in CONTROL_FLOW:
+                lower = {"Scan": self._scan, "Loop": self._loop, "If": self._branch}[node.op]
+                body += lower(node, operands)
             elif _is_view(node):
                 operands[node.output] = self._operand(node.operand(0), operands)
             else:
@@ -142,6 +182,69 @@ class _Build:
             operands[value] = Operand(memory, Role.IN)
         return [*before, Loop(variable, trips, tuple(turn), bool(node.attrs.get("reverse", False)))]
 
+    def _loop(self, node: Node, operands: dict[Value, Operand]) -> list[Instruction]:
+        """As a scan without operands that are cut into slices; its ends are scalars in memory."""
+        (body,) = node.bodies
+        attrs = attributes(node)
+        states, conditional = attrs["num_states"], attrs["conditional"]
+        given = node.inputs[LOOP_OPERANDS:]
+        variable = self._unique(f"{node.name}:t")
+        before: list[Instruction] = []
+        inner = dict(operands)
+        kept: list[Memory] = []
+        for position, (placeholder, value) in enumerate(zip(body.inputs, given, strict=True)):
+            assert value is not None
+            source = self._operand(value, operands)
+            if position < states:
+                kept.append(self._memory(node.outputs[position], Space.ACTIVATION))
+                before.append(Copy(Operand(kept[-1], Role.OUT), source))
+                source = Operand(kept[-1], Role.IN)
+            inner[placeholder] = source
+        limit, condition = (None if v is None else self._operand(v, operands) for v in node.inputs[:2])
+        turn = self._body(body, inner)
+        results = [self._operand(value, inner) for value in body.outputs]
+        if conditional:
+            going = Memory(self._unique(f"{node.name}:going"), BOOL, ())
+            before.append(Copy(Operand(going, Role.OUT), condition or self._constant(np.array(True), node)))
+            condition, again = Operand(going, Role.IN), results.pop(0)
+            turn.append(Copy(Operand(going, Role.OUT), again))
+        for value, source in zip(node.outputs[states:], results[states:], strict=True):
+            stacked = self._memory(value, Space.ACTIVATION)
+            turn.append(Copy(Operand(stacked, Role.OUT, variable), source))
+            operands[value] = Operand(stacked, Role.IN)
+        turn += self._new_states(kept, results[:states])
+        for memory, value in zip(kept, node.outputs, strict=False):
+            operands[value] = Operand(memory, Role.IN)
+        trips = UNBOUNDED if attrs["max_trips"] < 0 else attrs["max_trips"]
+        return [*before, Loop(variable, trips, tuple(turn), False, limit, condition)]
+
+    def _branch(self, node: Node, operands: dict[Value, Operand]) -> list[Instruction]:
+        """Either body copies its results to the node's."""
+        condition = self._operand(node.operand(0), operands)
+        results = [Operand(self._memory(value, Space.ACTIVATION), Role.OUT) for value in node.outputs]
+        arms = []
+        for body in node.bodies:
+            inner = dict(operands)
+            for placeholder, value in zip(body.inputs, node.inputs[1:], strict=True):
+                assert value is not None
+                inner[placeholder] = self._operand(value, operands)
+            arm = self._body(body, inner)
+            arm += [
+                Copy(target, self._operand(value, inner))
+                for target, value in zip(results, body.outputs, strict=True)
+            ]
+            arms.append(tuple(arm))
+        for operand, value in zip(results, node.outputs, strict=True):
+            operands[value] = replace(operand, mode=Role.IN)
+        return [Branch(condition, arms[0], arms[1])]
+
+    def _constant(self, data: np.ndarray, node: Node) -> Operand:
+        memory = Memory(
+            self._unique(f"{node.name}:constant"), DType.of(data.dtype), data.shape, Space.CONSTANT
+        )
+        self.result.constants[memory.name] = (memory, data)
+        return Operand(memory, Role.IN)
+
     def _new_states(self, kept: list[Memory], new: list[Operand]) -> list[Instruction]:
         """Copies of the new states over the old. A new state that is another's old one is saved first."""
         saved: list[Instruction] = []
@@ -156,11 +259,11 @@ class _Build:
         return [*saved, *(Copy(Operand(m, Role.OUT), o) for m, o in pairs if o.memory != m)]
 
     def _operand(self, value: Value, operands: dict[Value, Operand]) -> Operand:
-        if isinstance(value, Constant) and value not in operands:
+        if isinstance(value, Constant) and value not in self.constants:
             memory = self._memory(value, Space.CONSTANT)
             self.result.constants[memory.name] = (memory, value.data)
-            operands[value] = Operand(memory, Role.IN)
-        found = operands.get(value)
+            self.constants[value] = Operand(memory, Role.IN)
+        found = operands.get(value) or self.constants.get(value)
         if found is None:
             raise LoweringError(f"value '{value.name}' is used before it is computed")
         return found
@@ -185,6 +288,40 @@ def _arguments(node: Node) -> list[Value]:
     if node.op != "Fused" and operator_of(node).loops is not None:
         return [value for value in node.inputs if value is not None]
     return kernel_operands(node)
+
+
+def _counts(function: Function) -> Counts:
+    """For outputs whose size depends on data: the axes, and the scalars that hold their sizes."""
+    found: Counts = {}
+    for name, value in zip(function.output_names, function.outputs, strict=True):
+        for axis, extent in enumerate(value.shape):
+            if not isinstance(extent, Bounded):
+                continue
+            count = count_of(function, extent)
+            if count is None:
+                raise LoweringError(f"output '{name}': nothing in the function holds the count of {extent}")
+            found[name] = (*found.get(name, ()), (axis, count))
+    return found
+
+
+def set_bounds(function: Function) -> None:
+    """Every size that depends on data becomes its bound, in place: from here on memory matters only."""
+    for node in function.nodes:
+        for value in (*node.inputs, *node.outputs):
+            if value is not None:
+                value.type = value.type.at_bound()
+        for body in node.bodies:
+            for placeholder in body.inputs:
+                placeholder.type = placeholder.type.at_bound()
+            set_bounds(body)
+
+
+def fresh_name(name: str, taken: set[str]) -> str:
+    """The name, or a similar one that is not taken yet; it is taken then."""
+    while name in taken:
+        name += "'"
+    taken.add(name)
+    return name
 
 
 def _is_view(node: Node) -> bool:

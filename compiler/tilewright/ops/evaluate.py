@@ -11,7 +11,7 @@ import tilewright.ops.all  # noqa: F401  fills the registry
 from tilewright.dtypes import DType
 from tilewright.errors import RunError, TilewrightError
 from tilewright.graph.ir import Constant, Function, Node, Value
-from tilewright.ops.control import body_of, scan_length
+from tilewright.ops.control import LOOP_OPERANDS, body_of, leading_results, scan_length
 from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import Attrs, operator_of
 from tilewright.storage import PLAIN
@@ -98,7 +98,7 @@ class _Run:
             raise RunError(f"node '{node.name}': {error}") from error
         for value, array in zip(node.outputs, results, strict=True):
             exact = self.dtype is None or not value.dtype.is_float
-            if array.shape != value.shape or (exact and array.dtype != value.dtype.numpy):
+            if not value.type.holds(array.shape) or (exact and array.dtype != value.dtype.numpy):
                 found = f"{array.dtype}{list(array.shape)}"
                 raise RunError(f"node '{node.name}': {node.op} gave {found} where {value.type} is declared")
         if self.hook is not None:
@@ -110,6 +110,11 @@ class _Run:
             return self.function(body_of(node), [a for a in operands if a is not None])
         if node.op == "Scan":
             return self._scan(node, [a for a in operands if a is not None])
+        if node.op == "Loop":
+            return self._loop(node, operands)
+        if node.op == "If":
+            condition, *captures = (a for a in operands if a is not None)
+            return self.function(node.bodies[0 if condition else 1], captures)
         return operator_of(node).evaluate(operands, self._attributes(node))
 
     def _attributes(self, node: Node) -> Attrs:
@@ -132,6 +137,27 @@ class _Run:
             states = results[:first]
             for stack, result in zip(stacked, results[first:], strict=True):
                 stack[step] = result
+        return [*states, *stacked]
+
+    def _loop(self, node: Node, operands: Sequence[np.ndarray | None]) -> list[np.ndarray]:
+        """What a turn that did not run would have stacked is zero."""
+        attrs, body = attributes(node), body_of(node)
+        limit, going = operands[:LOOP_OPERANDS]
+        given = [a for a in operands[LOOP_OPERANDS:] if a is not None]
+        count, skipped = attrs["num_states"], leading_results(node)
+        states, captures = given[:count], given[count:]
+        stacked = [
+            np.zeros(v.shape, self.dtype if self.dtype and v.dtype.is_float else v.dtype.numpy)
+            for v in node.outputs[count:]
+        ]
+        turn = 0
+        while (going is None or going) and (limit is None or turn < limit) and turn != attrs["max_trips"]:
+            results = self.function(body, [*states, *captures])
+            going = results[0] if skipped else going
+            states = results[skipped : skipped + count]
+            for stack, result in zip(stacked, results[skipped + count :], strict=True):
+                stack[turn] = result
+            turn += 1
         return [*states, *stacked]
 
     def _converted(self, array: np.ndarray) -> np.ndarray:

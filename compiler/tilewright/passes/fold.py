@@ -40,7 +40,13 @@ class Fold(FunctionPass):
 
     def _foldable(self, node: Node) -> bool:
         operands = [value for value in node.inputs if value is not None]
-        if node.bodies or not operands or not all(isinstance(value, Constant) for value in operands):
+        bounded = any(value.type.is_bounded for value in node.outputs)  # no constant has such a type
+        if (
+            node.bodies
+            or bounded
+            or not operands
+            or not all(isinstance(value, Constant) for value in operands)
+        ):
             return False
         size = sum(value.type.bytes for value in node.outputs)
         fed = sum(value.type.bytes for value in operands)

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.ops.control import changing_inputs, leading_operands
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.costs import Costs
 from tilewright.storage import PLAIN, Storage, Wish
@@ -93,7 +94,8 @@ class _Choice:
 
     def _plain(self, node: Node) -> None:
         for position, value in enumerate(node.inputs):
-            packed = bool(node.bodies) and node.bodies[0].inputs[position].type.storage != PLAIN
+            inner = position - leading_operands(node)
+            packed = bool(node.bodies) and inner >= 0 and node.bodies[0].inputs[inner].type.storage != PLAIN
             if value is not None and not packed:
                 node.inputs[position] = self._in_storage(value, PLAIN)
 
@@ -124,17 +126,17 @@ class _Choice:
         """Whether a body reads the same value in every turn: its packing belongs in front of the loop."""
         if self.node is None:
             return False
-        changing = int(self.node.attrs["num_states"]) + int(self.node.attrs["num_scans"])
-        return value in self.function.inputs[changing:]
+        return any(value is v for v in self.function.inputs[changing_inputs(self.node) :])
 
     def _capture(self, value: Value, storage: Storage) -> Value:
         """A further operand of the node: the captured value, packed outside."""
         assert self.outer is not None
         assert self.node is not None
         position = next(i for i, v in enumerate(self.function.inputs) if v is value)
-        packed = self.outer._in_storage(self.node.operand(position), storage)
+        packed = self.outer._in_storage(self.node.operand(position + leading_operands(self.node)), storage)
         self.node.inputs.append(packed)
-        return self.function.add_input(f"{value.name}:packed", packed.type)
+        inputs = {body: body.add_input(f"{value.name}:packed", packed.type) for body in self.node.bodies}
+        return inputs[self.function]
 
     def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
         """Case 4: the union of what all readers want becomes part of the value's storage."""

@@ -204,4 +204,5 @@ def _section(mapped: np.ndarray, entry: dict[str, Any], name: str, path: Path) -
 def _port(entry: dict[str, Any], path: Path) -> Port:
     if entry["dtype"] not in DTYPES:
         raise ArtefactError(f"{path}: port '{entry['name']}' has the unknown element type {entry['dtype']}")
-    return Port(entry["name"], entry["dtype"], tuple(entry["shape"]), entry["offset"])
+    counts = tuple((int(axis), str(name)) for axis, name in entry.get("counts", ()))
+    return Port(entry["name"], entry["dtype"], tuple(entry["shape"]), entry["offset"], counts)

@@ -132,9 +132,7 @@ def _list(arguments: Sequence[Argument]) -> str:
     return ", ".join(map(str, arguments)) or "none"
 
 
-def _cut(
-    values: Mapping[str, np.ndarray], name: str, counts: Sequence[tuple[int, str]]
-) -> np.ndarray:
+def _cut(values: Mapping[str, np.ndarray], name: str, counts: Sequence[tuple[int, str]]) -> np.ndarray:
     """An output; where its sizes depend on data, the part that counts."""
     array = values[name]
     for axis, count in counts:

@@ -181,27 +181,46 @@ class _EntryWriter:
             self.slot += sum(isinstance(i, (CallKernel, Copy)) for i in walk(instruction.body))
             return
         function = self.function
-        head, latch, done = (function.fresh(stem) for stem in ("loop", "next", "done"))
+        head, body, done = (function.fresh(stem) for stem in ("loop", "turn", "done"))
+        turns = self._turns(instruction, indices)
         before = function.block
         function.branch(head)
         function.label(head)
-        following = f"%{function.fresh('i')}"
+        following, latch = f"%{function.fresh('i')}", function.fresh("next")
         turn = function.op(f"phi i64 [ 0, %{before} ], [ {following}, %{latch} ]")
+        more = function.op(f"icmp slt i64 {turn}, {turns}")
+        if instruction.condition is not None:
+            more = function.op(f"and i1 {more}, {self._flag(instruction.condition, indices)}")
+        function.branch_if(more, body, done)
+        function.label(body)
         index = turn
         if instruction.reverse:
-            index = function.op(f"sub nsw i64 {instruction.trips - 1}, {turn}")
+            last = function.op(f"sub nsw i64 {turns}, 1")
+            index = function.op(f"sub nsw i64 {last}, {turn}")
         self._body(instruction.body, {**indices, instruction.var: index})
         function.branch(latch)
         function.label(latch)
         function.emit(f"{following} = add nsw i64 {turn}, 1")
-        function.branch_if(function.op(f"icmp slt i64 {following}, {instruction.trips}"), head, done)
+        function.branch(head)
         function.label(done)
+
+    def _turns(self, instruction: Loop, indices: Mapping[str, str]) -> str:
+        """The number of turns, as far as it is known before the first."""
+        if instruction.limit is None:
+            return str(instruction.trips)
+        function = self.function
+        limit = function.op(f"load i64, ptr {self._pointer(instruction.limit, indices)}, align 8")
+        fewer = function.op(f"icmp slt i64 {limit}, {instruction.trips}")
+        return function.op(f"select i1 {fewer}, i64 {limit}, i64 {instruction.trips}")
+
+    def _flag(self, condition: Operand, indices: Mapping[str, str]) -> str:
+        raw = self.function.op(f"load i8, ptr {self._pointer(condition, indices)}, align 1")
+        return self.function.op(f"icmp ne i8 {raw}, 0")
 
     def _branch(self, instruction: Branch, indices: Mapping[str, str]) -> None:
         function = self.function
         then, orelse, join = (function.fresh(stem) for stem in ("then", "else", "join"))
-        raw = function.op(f"load i8, ptr {self._pointer(instruction.condition, indices)}, align 1")
-        function.branch_if(function.op(f"icmp ne i8 {raw}, 0"), then, orelse)
+        function.branch_if(self._flag(instruction.condition, indices), then, orelse)
         function.label(then)
         self._body(instruction.then, indices)
         function.branch(join)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,7 +74,10 @@ class CpuTarget:
             code=_with_header(image, len(slots)),
             constants=_constants(program, plan),
             inputs=tuple(_port(name, memory, plan) for name, memory in program.inputs),
-            outputs=tuple(_port(name, memory, plan) for name, memory in program.outputs),
+            outputs=tuple(
+                replace(_port(name, memory, plan), counts=program.counts.get(name, ()))
+                for name, memory in program.outputs
+            ),
             mutable_bytes=plan.mutable_bytes,
             arena_bytes=plan.arena_bytes,
             features=self.machine.features,

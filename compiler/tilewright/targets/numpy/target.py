@@ -8,7 +8,8 @@ import numpy as np
 
 from tilewright.config import CompileOptions
 from tilewright.errors import CodegenError, LoweringError
-from tilewright.graph.ir import Function, Node
+from tilewright.graph.ir import Function, Node, Value
+from tilewright.lower.build import fresh_name
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.evaluate import evaluate_function
@@ -16,6 +17,7 @@ from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Port, Segment
 from tilewright.storage import Wish
+from tilewright.types import Bounded
 
 
 class NumpyTarget:
@@ -50,15 +52,28 @@ class GraphRun:
         """Evaluates the function in its own types. Raises RunError for data that an operator refuses."""
         names = [value.name for value in self._function.inputs]
         results = evaluate_function(self._function, dict(zip(names, inputs, strict=True)))
-        for target, result in zip(outputs, results.values(), strict=True):
-            target[...] = result
+        for target, result in zip(outputs, results.values(), strict=False):
+            target[tuple(map(slice, result.shape))] = result
+        pairs = zip(self._function.outputs, results.values(), strict=True)
+        sizes = [result.shape[axis] for value, result in pairs for axis in _bounded_axes(value)]
+        for target, size in zip(outputs[len(results) :], sizes, strict=True):
+            target[...] = size
+
+
+def _bounded_axes(value: Value) -> list[int]:
+    return [axis for axis, extent in enumerate(value.shape) if isinstance(extent, Bounded)]
 
 
 def graph_segment(function: Function) -> Segment:
-    """A segment without code that describes the function's inputs and outputs."""
+    """A segment without code that describes the function's inputs, its outputs, and the counts of these."""
     inputs = [Port(value.name, value.dtype.name, value.shape, 0) for value in function.inputs]
-    outputs = [
-        Port(name, value.dtype.name, value.shape, 0)
-        for name, value in zip(function.output_names, function.outputs, strict=True)
-    ]
+    outputs: list[Port] = []
+    sizes: list[Port] = []
+    taken = set(function.output_names)
+    for name, value in zip(function.output_names, function.outputs, strict=True):
+        counts = tuple((axis, fresh_name(f"{name}:count", taken)) for axis in _bounded_axes(value))
+        sizes += [Port(count, "i64", (), 0) for _, count in counts]
+        type = value.type.at_bound()
+        outputs.append(Port(name, type.dtype.name, type.shape, 0, counts))
+    outputs += sizes
     return Segment("numpy", b"", np.zeros(0, np.uint8), tuple(inputs), tuple(outputs), 0, 0)

@@ -132,7 +132,12 @@ class OpenClLoaded:
             self._cl.enqueue_copy(self._queue, data, region, src_offset=int(port.offset), is_blocking=True)
 
     def _step(self, launch: dict[str, Any]) -> Step:
-        kinds = {"kernel": self._launch_step, "copy": self._copy_step, "branch": self._branch_step}
+        kinds = {
+            "kernel": self._launch_step,
+            "copy": self._copy_step,
+            "branch": self._branch_step,
+            "loop": self._loop_step,
+        }
         return kinds[launch["kind"]](launch)
 
     def _launch_step(self, launch: dict[str, Any]) -> Step:
@@ -178,15 +183,41 @@ class OpenClLoaded:
 
         return step
 
+    def _loop_step(self, launch: dict[str, Any]) -> Step:
+        """One list of steps for each turn, or one for all; the host reads what ends the loop."""
+        turns = [[self._step(part) for part in turn] for turn in launch["turns"]]
+        limit, flag = np.zeros(1, np.int64), np.ones(1, np.uint8)
+
+        def fetch(queue: Any, target: np.ndarray, place: Sequence[Any] | None) -> np.ndarray:
+            if place is not None:
+                region, offset = place
+                source = self._regions[region]
+                self._cl.enqueue_copy(queue, target, source, src_offset=int(offset), is_blocking=True)
+            return target
+
+        def step(queue: Any) -> None:
+            limit[0] = launch["trips"]
+            count = min(int(fetch(queue, limit, launch["limit"])[0]), launch["trips"])
+            for turn in range(count):
+                if not fetch(queue, flag, launch["condition"])[0]:
+                    return
+                for part in turns[turn if len(turns) > 1 else 0]:
+                    part(queue)
+
+        return step
+
 
 def _kernels(launches: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """All kernel launches, those in branches included."""
+    """All kernel launches, those in branches and loops included."""
     for launch in launches:
         if launch["kind"] == "kernel":
             yield launch
         elif launch["kind"] == "branch":
             yield from _kernels(launch["then"])
             yield from _kernels(launch["orelse"])
+        elif launch["kind"] == "loop":
+            for turn in launch["turns"]:
+                yield from _kernels(turn)
 
 
 def _check_linker(found: Found) -> None:

@@ -1,7 +1,7 @@
 """A program -> the list of launches that the device carries out, as JSON values.
 
-One device buffer a region; a kernel's argument is (region, offset in elements). Loops are written out, for
-their trip counts are known; a branch stays, and the host takes it.
+One device buffer a region; a kernel's argument is (region, offset in elements). Loops whose trip counts are
+known are written out; a branch, and a loop that memory ends, stay, and the host takes them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tilewright.program.ir import (
     Loop,
     Memory,
     Operand,
+    walk,
 )
 from tilewright.program.plan import Plan
 from tilewright.targets.opencl.codegen import Phase
@@ -49,6 +50,8 @@ def launches_of(
             yield from _call(instruction, plan, phases[instruction.kernel], machine, turns)
         elif isinstance(instruction, Copy):
             yield from _copy(instruction, plan, turns)
+        elif isinstance(instruction, Loop) and instruction.operands():
+            yield _loop(instruction, plan, phases, machine, turns)
         elif isinstance(instruction, Loop):
             numbers = range(instruction.trips)
             for turn in reversed(numbers) if instruction.reverse else numbers:
@@ -65,6 +68,25 @@ def launches_of(
             }
         else:
             raise CodegenError(f"OpenCL has no rule for the instruction {type(instruction).__name__}")
+
+
+def _loop(
+    loop: Loop, plan: Plan, phases: Mapping[str, Sequence[Phase]], machine: Machine, turns: Turns
+) -> Launch:
+    """Turns differ where the body uses slices: then each is written out, else one stands for all."""
+    sliced = any(o.index == loop.var for i in walk(loop.body) for o in i.operands())
+    written = range(loop.trips) if sliced else range(min(loop.trips, 1))
+    return {
+        "kind": "loop",
+        "label": f"loop {loop.var}",
+        "trips": loop.trips,
+        "limit": None if loop.limit is None else _place(loop.limit, plan, turns),
+        "condition": None if loop.condition is None else _place(loop.condition, plan, turns),
+        "turns": [
+            list(launches_of(loop.body, plan, phases, machine, {**turns, loop.var: turn}))
+            for turn in (reversed(written) if loop.reverse else written)
+        ],
+    }
 
 
 def _call(

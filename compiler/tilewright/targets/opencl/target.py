@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,10 @@ class OpenClTarget:
             code=json.dumps(code).encode(),
             constants=_constants(program, plan),
             inputs=tuple(_port(name, memory, plan) for name, memory in program.inputs),
-            outputs=tuple(_port(name, memory, plan) for name, memory in program.outputs),
+            outputs=tuple(
+                replace(_port(name, memory, plan), counts=program.counts.get(name, ()))
+                for name, memory in program.outputs
+            ),
             mutable_bytes=plan.mutable_bytes,
             arena_bytes=plan.arena_bytes,
             info=self._info(program, plan, phases, len(launches)),
