@@ -1,4 +1,4 @@
-"""Normalisations and recurrent layers as generated code."""
+"""Normalisations, recurrent layers, products over labels and losses as generated code."""
 
 from pathlib import Path
 
@@ -6,9 +6,10 @@ import pytest
 from case import Case
 from compiled_case import check_compiled
 from normalization_cases import normalization_cases
+from product_and_loss_cases import product_and_loss_cases
 from recurrent_cases import recurrent_cases
 
-CASES = [*normalization_cases(), *recurrent_cases()]
+CASES = [*normalization_cases(), *recurrent_cases(), *product_and_loss_cases()]
 
 
 @pytest.mark.parametrize("case", CASES[::5], ids=str)

@@ -9,6 +9,8 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+from tilewright.errors import ImportModelError
+
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FUNCTIONS = {"RNN": 1, "GRU": 2, "LSTM": 3}
 HIDDEN, STEPS, BATCH, FEATURES = 3, 5, 4, 2
@@ -161,5 +163,5 @@ def test_batch_first_layout(build: Build, run: Run, op: str) -> None:
 )
 def test_refusals(build: Build, run: Run, attrs: dict[str, Any], message: str) -> None:
     operands = _operands("RNN", 1, "")
-    with pytest.raises(Exception, match=message):
+    with pytest.raises(ImportModelError, match=message):
         run(_model(build, "RNN", operands, **attrs), {"x": operands["x"]})

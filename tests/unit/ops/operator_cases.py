@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 from case import HALVES, Case, flags, loose, normal, positive, whole
 from normalization_cases import normalization_cases
+from pointwise_cases import pointwise_cases, quantized_cases
+from product_and_loss_cases import product_and_loss_cases
 from recurrent_cases import recurrent_cases
+from spatial_cases import spatial_cases
 
 from tilewright import dtypes
 from tilewright.storage import Storage
@@ -343,6 +346,10 @@ def all_cases() -> list[Case]:
         _indexing,
         _rest,
         normalization_cases,
+        pointwise_cases,
+        quantized_cases,
         recurrent_cases,
+        product_and_loss_cases,
+        spatial_cases,
     )
     return [case for family in families for case in family()]
