@@ -64,7 +64,7 @@ def binary_operator(
         work = wide(a.dtype)
         with np.errstate(all="ignore"):
             y = np.asarray(numeric(a.astype(work, copy=False), b.astype(work, copy=False), given))
-        return (y.astype(result.numpy if result else a.dtype, copy=False),)
+            return (y.astype(result.numpy if result else a.dtype, copy=False),)
 
     def body(tensors: Sequence[Tensor | None], given: Attrs, out: Sequence[TensorType]) -> tuple[Tensor, ...]:
         a, b = required(tensors, 0), required(tensors, 1)

@@ -45,7 +45,7 @@ def unary(
         work = x.astype(wide(x.dtype), copy=False) if widen else x
         with np.errstate(all="ignore"):
             y = np.asarray(numeric(work, attrs))
-        return (y.astype(result.numpy if result else x.dtype, copy=False),)
+            return (y.astype(result.numpy if result else x.dtype, copy=False),)
 
     def body(tensors: Sequence[Tensor | None], attrs: Attrs, _: Sequence[TensorType]) -> tuple[Tensor, ...]:
         x = required(tensors, 0)
