@@ -24,6 +24,8 @@ from tilewright.runtime.package import Package
 
 LIMIT_BYTES = 4 << 30
 ROOMS = ("artefacts", "objects")  # folders whose contents compilation can make again
+_RECOUNT = 256  # puts after which a folder is measured again: other processes fill it too
+_tallies: dict[Path, tuple[int, int]] = {}  # by folder: puts of this process, bytes
 _MAKERS = ("llvmlite", "numpy", "onnx")
 
 
@@ -76,7 +78,19 @@ class ArtefactCache:
             write_artefact(package, self._path(key))
         except ArtefactError as error:
             raise CacheError(f"{error}; choose another folder with --cache-dir") from error
-        self._drop_old(keep=self._path(key))
+        if self._may_exceed(self._path(key)):
+            self._drop_old(keep=self._path(key))
+
+    def _may_exceed(self, added: Path) -> bool:
+        """Whether to look for entries to drop. Measuring a large folder takes a while, so this process adds
+        up what it puts, and measures first, and now and then.
+        """
+        puts, size = _tallies.get(self.folder, (0, 0))
+        puts, size = puts + 1, size + _size(added)
+        if puts % _RECOUNT == 1:
+            size = sum(stat.st_size for _, stat in _existing(self.folder))
+        _tallies[self.folder] = puts, size
+        return size > self.limit
 
     def entries(self) -> list[Path]:
         """Files of all entries, least recently used first."""
@@ -95,9 +109,17 @@ class ArtefactCache:
         total = sum(sizes.values())
         for path in self.entries():
             if total <= self.limit:
-                return
+                break
             if path != keep and path in sizes:
                 total -= _remove(path)
+        _tallies[self.folder] = 1, total
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0  # another process dropped it meanwhile
 
 
 def _existing(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:

@@ -10,6 +10,8 @@ import os
 import sys
 import tempfile
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -25,11 +27,30 @@ _DIGEST_BYTES = 32
 _SLACK = 0.9  # dropping goes this far below the limit, so that not every put has to drop
 
 
+_RECOUNT = 256  # puts after which a folder is measured again: other processes fill it too
+
+
+@dataclass
+class _Tally:
+    """What this process knows of a folder's size in bytes; measuring thousands of files takes a while."""
+
+    size: int
+    puts: int = 0
+
+
+_tallies: dict[Path, _Tally] = {}
+
+
+@cache
+def _compiler() -> str:
+    """Versions of what compiles objects."""
+    llvm_version = ".".join(map(str, llvm.llvm_version_info))
+    return "\0".join((version("llvmlite"), llvm_version, str(VERSION)))
+
+
 def object_key(text: str, machine: Machine) -> str:
     """The name of the object of an LLVM module on a machine."""
-    llvm_version = ".".join(map(str, llvm.llvm_version_info))
-    facts = (text, machine.key, version("llvmlite"), llvm_version, str(VERSION))
-    return sha256("\0".join(facts).encode()).hexdigest()
+    return sha256("\0".join((text, machine.key, _compiler())).encode()).hexdigest()
 
 
 class ObjectCache:
@@ -45,7 +66,9 @@ class ObjectCache:
                 pass
         except OSError as error:
             raise self._unwritable(error) from error
-        self.size = sum(self._size(path) for path in self.folder.glob("*.o"))
+        self._tally = _tallies.setdefault(self.folder.resolve(), _Tally(-1))
+        if self._tally.size < 0:
+            self._tally.size = self._measured()
 
     def get(self, key: str) -> bytes | None:
         """The object, or None when there is none; a damaged file is removed."""
@@ -77,22 +100,30 @@ class ObjectCache:
         finally:
             if name:
                 Path(name).unlink(missing_ok=True)  # there only if it was not renamed
-        self.size += len(data) + _DIGEST_BYTES
-        if self.size > self.limit:
+        tally = self._tally
+        tally.size += len(data) + _DIGEST_BYTES
+        tally.puts += 1
+        if tally.puts % _RECOUNT == 0:
+            tally.size = self._measured()
+        if tally.size > self.limit:
             self._drop_old(self._path(key))
+
+    def _measured(self) -> int:
+        return sum(self._size(path) for path in self.folder.glob("*.o"))
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.o"
 
     def _drop_old(self, keep: Path) -> None:
         found = [(self._time(path), self._size(path), path) for path in self.folder.glob("*.o")]
-        self.size = sum(size for _, size, _ in found)
+        tally = self._tally
+        tally.size = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
-            if self.size <= self.limit * _SLACK:
+            if tally.size <= self.limit * _SLACK:
                 return
             if path != keep:
                 path.unlink(missing_ok=True)
-                self.size -= size
+                tally.size -= size
 
     @staticmethod
     def _size(path: Path) -> int:
