@@ -56,6 +56,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "isnan": np.isnan,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "fma": lambda a, b, c: a * b + c,
+    "within": lambda position, extent: np.clip(position, 0, extent - 1),
 }
 
 

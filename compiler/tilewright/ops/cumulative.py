@@ -7,13 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import I64
 from tilewright.errors import RunError, VerifyError
-from tilewright.expr import Expr, add, binary, cast, const, maximum, minimum, mul, read, sub
+from tilewright.expr import Expr, add, binary, cast, const, minimum, mul, read, sub
 from tilewright.loops.ir import Allocate, Buffer, If, Kernel, Stmt, seq
 from tilewright.ops.declaration import NUMBERS, operator, required, wide
-from tilewright.ops.gather_elements import wrapped
-from tilewright.ops.looping import PARALLEL_ELEMENTS, around, loop, loop_program, store
+from tilewright.ops.gather_elements import limited
+from tilewright.ops.looping import (
+    PARALLEL_ELEMENTS,
+    around,
+    cell,
+    get,
+    loop,
+    loop_program,
+    put,
+    store,
+    with_cells,
+)
 from tilewright.ops.operator import Attr, Attrs, Operand, Operator
 from tilewright.ops.reading import accumulator
 from tilewright.types import TensorType
@@ -93,13 +102,13 @@ def _running(
             x, axis = required(inputs, 0), inputs[1] if len(inputs) > 1 else None
             if axis is None:
                 return along(x, results[0], shape, attrs["axis"], attrs)
-            given = wrapped(cast(read(axis, [0]), I64), len(shape))
-            known = maximum(minimum(given, const(len(shape) - 1)), const(0))
+            known = cell("axis")
             branches = (
-                If(binary("eq", known, const(a)), along(x, results[0], shape, a, attrs))
+                If(binary("eq", get(known), const(a)), along(x, results[0], shape, a, attrs))
                 for a in range(len(shape))
             )
-            return seq(*branches)
+            find = put(known, limited(read(axis, [0]), len(shape)))
+            return with_cells([known], seq(find, *branches))
 
         return loop_program(name.lower(), types, outputs, body)
 

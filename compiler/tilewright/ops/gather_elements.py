@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.dtypes import I64
 from tilewright.errors import RunError, VerifyError
-from tilewright.expr import Expr, add, cast, const, maximum, minimum, read, select
+from tilewright.expr import Expr, add, call, cast, const, read, select
 from tilewright.ops.declaration import operator, required
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
 from tilewright.tensor.ir import Tensor, compute
@@ -28,8 +28,8 @@ def wrapped(index: Expr, extent: int) -> Expr:
 
 
 def limited(index: Expr, extent: int) -> Expr:
-    """A wrapped index that never leaves its axis, whatever the data are."""
-    return maximum(minimum(wrapped(index, extent), const(extent - 1)), const(0))
+    """A wrapped index that never leaves its axis; one that would is reported where the target can."""
+    return call("within", wrapped(index, extent), const(extent))
 
 
 def checked(name: str, indices: np.ndarray, extent: int) -> np.ndarray:

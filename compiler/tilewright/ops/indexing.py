@@ -6,13 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import I64
 from tilewright.errors import RunError, VerifyError
 from tilewright.expr import (
     Expr,
     add,
     binary,
-    cast,
     const,
     logical_and,
     maximum,
@@ -24,6 +22,7 @@ from tilewright.expr import (
     sub,
 )
 from tilewright.ops.declaration import operator, required, same_dtype
+from tilewright.ops.gather_elements import limited
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import TensorType
@@ -218,10 +217,8 @@ def _gather_compute(tensors: Tensors, attrs: Attrs, types: Results) -> tuple[Ten
     rank = len(indices.shape)
 
     def element(*i: Expr) -> Expr:
-        index = cast(read(indices, i[axis : axis + rank]), I64)
-        wrapped = select(index < 0, add(index, const(extent)), index)
         # An index outside the axis must never become a read outside the tensor.
-        safe = maximum(minimum(wrapped, const(extent - 1)), const(0))
+        safe = limited(read(indices, i[axis : axis + rank]), extent)
         return read(x, [*i[:axis], safe, *i[axis + rank :]])
 
     return (compute(types[0].shape, element, "gather"),)

@@ -14,6 +14,7 @@ from tilewright.expr import (
     Expr,
     add,
     binary,
+    call,
     cast,
     const,
     logical_and,
@@ -83,6 +84,11 @@ def _inside(position: Expr, extent: int) -> Expr:
     return logical_and(binary("ge", position, const(0)), binary("lt", position, const(extent)))
 
 
+def _reported(at: Buffer, extent: int) -> Stmt:
+    """Tell of an index outside its axis; the update is passed over."""
+    return put(at, call("within", get(at), const(extent)))
+
+
 def _elements_infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
     x, indices, updates = (required(types, i) for i in range(3))
     axis = attrs["axis"]
@@ -110,7 +116,7 @@ def _elements_evaluate(arrays: Arrays, attrs: Attrs) -> tuple[np.ndarray, ...]:
 
 
 def _elements_loops(types: Types, attrs: Attrs, outputs: Results) -> Kernel:
-    """Indices outside the axis are passed over. Threads share an axis along which no two updates meet."""
+    """An index outside the axis is a fault. Threads share an axis along which no two updates meet."""
     shape, indexed = required(types, 0).shape, required(types, 1)
     axis, reduction = attrs["axis"], attrs["reduction"]
 
@@ -123,7 +129,8 @@ def _elements_loops(types: Types, attrs: Attrs, outputs: Results) -> Kernel:
             place = flat(shape, [*i[:axis], get(at), *i[axis + 1 :]])
             write = _combined(results[0], place, read(updates, [here]), reduction)
             found = put(at, wrapped(read(indices, [here]), shape[axis]))
-            return with_cells([at], seq(found, If(_inside(get(at), shape[axis]), write)))
+            inside = _inside(get(at), shape[axis])
+            return with_cells([at], seq(found, If(inside, write, _reported(at, shape[axis]))))
 
         apart = [a for a, n in enumerate(indexed.shape) if a != axis and n > 1]
         shared = apart[0] if apart and indexed.size >= PARALLEL_ELEMENTS else None
@@ -169,7 +176,7 @@ def _tuples_evaluate(arrays: Arrays, attrs: Attrs) -> tuple[np.ndarray, ...]:
 
 
 def _tuples_loops(types: Types, attrs: Attrs, outputs: Results) -> Kernel:
-    """Tuples in order; one with an index outside its axis is passed over."""
+    """Tuples in order; one with an index outside its axis is a fault."""
     shape, indexed = required(types, 0).shape, required(types, 1).shape
     length, reduction = indexed[-1], attrs["reduction"]
     width = prod(shape[length:])
@@ -194,7 +201,8 @@ def _tuples_loops(types: Types, attrs: Attrs, outputs: Results) -> Kernel:
                 return _combined(results[0], add(get(row), s), update, reduction)
 
             write = seq(start, loop("s", width, element))
-            return with_cells([*places, row], seq(*found, If(valid, write)))
+            report = seq(*(_reported(p, n) for p, n in zip(places, shape, strict=False)))
+            return with_cells([*places, row], seq(*found, If(valid, write, report)))
 
         return seq(copied(results[0], x), loop("t", prod(indexed[:-1]), one))
 

@@ -49,6 +49,7 @@ INTRINSICS: dict[str, Callable[..., Array]] = {
     "isnan": np.isnan,
     "fmod": np.fmod,
     "fma": lambda a, b, c: a * b + c,
+    "within": lambda position, extent: np.clip(position, 0, extent - 1),
 }
 
 _BINARY: dict[str, Callable[[Array, Array], Array]] = {

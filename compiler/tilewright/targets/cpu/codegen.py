@@ -40,6 +40,7 @@ from tilewright.targets.cpu.codegen_prepare import (
     used_names,
 )
 from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, vector_type
+from tilewright.targets.cpu.device import fault_number
 
 SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
@@ -71,7 +72,7 @@ class _KernelWriter:
         names = [part.buffer.name for part in walk(body) if isinstance(part, Allocate)]
         if len(set(names)) == len(names):  # one look at the kernel serves all its buffers
             self.accesses = accesses_of(body)
-        self._statement(Context(function, places=places), body)
+        self._statement(Context(function, places=places, fault=fault_number(self.kernel.name)), body)
         function.emit("ret void")
         parameters = [self._parameter(b.name, f"%p{i}") for i, b in enumerate(self.kernel.params)]
         self.module.functions.append(function.text(f"void @{SYMBOL}({', '.join([*parameters, 'ptr %env'])})"))
@@ -250,7 +251,7 @@ class _KernelWriter:
         extent = _scalar(context, stmt.extent)
         captured = [("i64", context.variables[name].value.ref) for name in variables]
         captured += [("ptr", _pointer(context, name)) for name in buffers]
-        captured.append(("i64", start.ref))
+        captured += [("i64", start.ref), ("ptr", "%env")]
         task = self._task(context, stmt, variables, buffers)
         block = function.alloca("i64", len(captured))
         for position, (type_text, ref) in enumerate(captured):
@@ -264,7 +265,7 @@ class _KernelWriter:
         name = f"{SYMBOL}.task{self.tasks}"
         self.tasks += 1
         body = Function(self.module)
-        inner = Context(body, bounds=context.bounds, parallel=True)
+        inner = Context(body, bounds=context.bounds, parallel=True, fault=context.fault)
         for position, variable in enumerate(variables):
             inner = inner.bind(variable, Binding(Value(f"%c{position}", I64), 0), context.bounds)
         places = {buffer: Pointer(f"%b{position}") for position, buffer in enumerate(buffers)}
@@ -274,7 +275,7 @@ class _KernelWriter:
         body.emit("ret void")
         parameters = [("i64", f"%c{i}") for i in range(len(variables))]
         parameters += [(self._parameter(b, "").rstrip(), f"%b{i}") for i, b in enumerate(buffers)]
-        parameters.append(("i64", "%start"))
+        parameters += [("i64", "%start"), ("ptr", "%env")]
         signature = ", ".join(f"{t} {n}" for t, n in [*parameters, ("i64", "%begin"), ("i64", "%end")])
         self.module.functions.append(body.text(f"internal void @{name}.body({signature})", "#1"))
         self.module.functions.append(self._unpacker(name, [t.split()[0] for t, _ in parameters]))

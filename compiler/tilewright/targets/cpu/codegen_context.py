@@ -57,7 +57,10 @@ class VectorLoop:
 
 @dataclass(frozen=True)
 class Context:
-    """mask: the active lanes as a vector of bits, None for all; parallel: whether a task is being written."""
+    """mask: the active lanes as a vector of bits, None for all; parallel: whether a task is being written.
+
+    fault: what the kernel writes to env when it meets an index outside its axis.
+    """
 
     function: Function
     variables: Mapping[str, Binding] = field(default_factory=dict)
@@ -66,6 +69,7 @@ class Context:
     vector: VectorLoop | None = None
     mask: Value | None = None
     parallel: bool = False
+    fault: int = 1
 
     def binding(self, name: str) -> Binding:
         if name not in self.variables:

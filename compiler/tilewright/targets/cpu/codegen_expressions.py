@@ -16,7 +16,8 @@ from tilewright.targets.cpu import codegen_memory as memory
 from tilewright.targets.cpu import intrinsics
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_context import Context
-from tilewright.targets.cpu.codegen_types import Value, literal
+from tilewright.targets.cpu.codegen_types import Value, literal, suffix
+from tilewright.targets.cpu.device import ENV_FAULT
 
 # what a branch of a Select remembers must not leak out of it: the outer layers are searched, the last one is
 # filled
@@ -58,6 +59,8 @@ class _Evaluation:
             return self._cast(context, e)
         if isinstance(e, Call):
             arguments = [self.value(context, a) for a in e.args]
+            if e.name == "within":
+                return within(context, *arguments)
             return intrinsics.call(context.function, e.name, arguments, e.dtype)
         raise CodegenError(f"expression {e} has no code")
 
@@ -134,6 +137,28 @@ class _Evaluation:
     def _wide_side(self, context: Context, e: Expr, lanes: int) -> Value:
         value = self._side(context, e)
         return arithmetic.widen(context.function, value, lanes) if lanes else value
+
+
+def within(context: Context, position: Value, extent: Value) -> Value:
+    """The position, limited to [0, extent). One outside is a fault, which env tells to the caller."""
+    function = context.function
+    zero, one = (literal(number, I64) for number in (0, 1))
+    last = arithmetic.binary(function, "sub", extent, one)
+    limited = arithmetic.binary(function, "min", position, last)
+    limited = arithmetic.binary(function, "max", limited, zero)
+    outside = arithmetic.binary(function, "ne", position, limited)
+    if outside.lanes:
+        outside = both(context, outside)
+        name = f"llvm.vector.reduce.or.{suffix(outside.type)}"
+        outside = Value(function.call(name, "i1", [(outside.type, outside.ref)]), BOOL)
+    report, done = function.fresh("fault"), function.fresh("within")
+    function.branch_if(outside.ref, report, done)
+    function.label(report)
+    slot = function.op(f"getelementptr i8, ptr %env, i64 {8 * ENV_FAULT}")
+    function.emit(f"store i64 {context.fault}, ptr {slot}, align 8")
+    function.branch(done)
+    function.label(done)
+    return limited
 
 
 def both(context: Context, condition: Value) -> Value:

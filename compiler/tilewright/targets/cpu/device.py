@@ -15,6 +15,7 @@ import struct
 import threading
 import time
 import weakref
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +37,17 @@ LINE = 64
 SYSCALL, LOCK, GENERATION, JOB, DONE, SLEEPERS, WAITER, CLAIMS = (LINE * i for i in range(8))
 MAX_THREADS = 256
 STATE_BYTES = CLAIMS + LINE * MAX_THREADS
-# Fields of env, 8 bytes each: parallel_for, pool state, threads, trace (an array of cycle counts, or null).
-ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE = range(4)
+# Fields of env, 8 bytes each: parallel_for, pool state, threads, trace (an array of cycle counts, or null),
+# fault (the number of a kernel that met an index outside its axis, or 0).
+ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE, ENV_FAULT = range(5)
 ALIGNMENT = 64
 _HUGE_PAGE = 1 << 21
+
+
+def fault_number(kernel: str) -> int:
+    """What stands in env's fault for a kernel; never 0."""
+    return 1 + zlib.crc32(kernel.encode())
+
 
 # /proc/cpuinfo spells some features in its own way
 _CPUINFO = {
@@ -207,13 +215,13 @@ class CpuLoaded:
         self._threads = max(1, min(threads, usable_cpus(), MAX_THREADS))
         self._constants = _aligned(segment.constants)
         self._pool = _the_pool()
-        words = [self._pool.parallel_for(self._code), self._pool.state, self._threads, 0]
+        words = [self._pool.parallel_for(self._code), self._pool.state, self._threads, 0, 0]
         self._env = (ctypes.c_uint64 * len(words))(*words)
         self._idle: list[_Arena] = []  # append and pop are atomic
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Reads C-contiguous inputs of the ports' types, fills C-contiguous outputs. Raises RunError."""
-        self._run(inputs, outputs, self._env)
+        self._run(inputs, outputs, type(self._env)(*self._env))
 
     def trace(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[tuple[str, float]]:
         """As run; returns the seconds of each instruction of the program, in order, its turns together."""
@@ -244,10 +252,17 @@ class CpuLoaded:
             )
             if status:
                 raise RunError(f"the compiled program stopped with status {status}")
+            if env[ENV_FAULT]:
+                raise RunError(self._fault(env[ENV_FAULT]))
             for array, view in zip(outputs, arena.outputs, strict=True):
                 np.copyto(array, view, casting="no")
         finally:
             self._idle.append(arena)
+
+    def _fault(self, number: int) -> str:
+        names = [name for name in self._segment.info["trace"] if fault_number(name) == number]
+        where = f"kernel '{names[0]}'" if names else "a kernel"
+        return f"{where}: an index in the data lies outside the axis that it selects from"
 
     def _new_arena(self) -> _Arena:
         segment = self._segment

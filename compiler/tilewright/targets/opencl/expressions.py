@@ -176,6 +176,8 @@ class Expressions:
             return f"(({value_type(e.dtype)})abs({values[0]}))"
         if e.name == "fmod" and not e.dtype.is_float:
             return f"(({value_type(e.dtype)})tw_rem_{value_type(e.dtype)}({values[0]}, {values[1]}))"
+        if e.name == "within":  # OpenCL has no way to report an index outside its axis
+            return f"max(min((long){values[0]}, (long){values[1]} - 1L), 0L)"
         if e.name == "bitcast":
             return _same_bits(e, values[0])
         if e.name == "isnan":
