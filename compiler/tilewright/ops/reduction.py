@@ -71,7 +71,7 @@ def _reduction(
             )
             if mean:
                 total = _mean(total, count)
-        return (total.astype(x.dtype, copy=False),)
+            return (total.astype(x.dtype, copy=False),)
 
     def body(
         tensors: Sequence[Tensor | None], attrs: Attrs, types: Sequence[TensorType]
