@@ -20,23 +20,25 @@ def real_inputs(name: str) -> dict[str, np.ndarray] | None:
     return {"data": preprocess(image, zoo.preprocess_spec(name))}
 
 
+def inputs(name: str, engine: tw.Executable) -> list[dict[str, np.ndarray]]:
+    """Three seeds, and a real image where the model takes one."""
+    real = real_inputs(name)
+    return [*(seeded_inputs(engine.inputs, seed) for seed in SEEDS), *([real] if real else [])]
+
+
 @pytest.mark.parametrize("level", [0, 3])
 @pytest.mark.parametrize("name", zoo.model_names())
 def test_cpu(name, level, tmp_path):
     path = str(zoo.model_path(name))
     engines = {n: tw.compile(path, opt_level=level, threads=n, cache_dir=tmp_path) for n in (1, 2)}
-    feeds = [seeded_inputs(engines[1].inputs, seed) for seed in SEEDS]
-    feeds += [f for f in (real_inputs(name),) if f is not None]
-    for values in feeds:
-        assert_contract(path, values, {f"{n} threads": e.run(values) for n, e in engines.items()})
+    assert_contract(path, inputs(name, engines[1]), {f"{n} threads": e.run for n, e in engines.items()})
 
 
 @pytest.mark.parametrize("name", zoo.model_names())
 def test_numpy(name):
     path = str(zoo.model_path(name))
     engine = tw.compile(path, target="numpy")
-    values = seeded_inputs(engine.inputs, 1)
-    assert_contract(path, values, {"numpy": engine.run(values)})
+    assert_contract(path, inputs(name, engine), {"numpy": engine.run})
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet1_1"])
@@ -44,5 +46,4 @@ def test_opencl(name):
     pytest.importorskip("pyopencl", reason="the extra 'opencl' is not installed")
     path = str(zoo.model_path(name))
     engine = tw.compile(path, target="opencl")
-    values = seeded_inputs(engine.inputs, 1)
-    assert_contract(path, values, {"opencl": engine.run(values)})
+    assert_contract(path, inputs(name, engine), {"opencl": engine.run})

@@ -93,24 +93,23 @@ def block_sums(schedule: Schedule, sums: str, block: int) -> str:
     reduced = stage.reduce_axes
     terms = prod(a.extent for a in reduced)
     if (
-        terms <= block + block // 2
+        terms <= block
         or not isinstance(body, Reduce)
         or body.reducer.name != "sum"
         or not body.dtype.is_float
     ):
         return sums
-    last = reduced[-1]
     outer: list[str] = []
-    inner = terms // last.extent
-    for tap in reduced[:-1]:  # whole taps become blocks while a block would be too long
-        if inner * last.extent <= block:
+    inner = terms
+    for chunked in reduced:
+        inner //= chunked.extent
+        if inner <= block:
             break
-        outer.append(tap.name)
-        inner //= tap.extent
-    limit = max(1, min(last.extent, block // inner))
-    even = next(n for n in range(limit, 0, -1) if last.extent % n == 0)
-    factor = even if even * 4 >= limit else -(-last.extent // -(-last.extent // limit))
-    return schedule.rfactor(sums, outer, last.name, factor)
+        outer.append(chunked.name)  # one turn of it is too long for a block
+    limit = max(1, block // inner)
+    even = next(n for n in range(min(limit, chunked.extent), 0, -1) if chunked.extent % n == 0)
+    factor = even if even * 2 >= limit else -(-chunked.extent // -(-chunked.extent // limit))
+    return schedule.rfactor(sums, outer, chunked.name, factor)
 
 
 def axis(stage: str, position: int) -> str:
