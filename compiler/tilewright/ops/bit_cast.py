@@ -1,4 +1,7 @@
-"""BitCast: the same bits as another element type of the same width."""
+"""BitCast: the same bits as another element type of the same width.
+
+The operand's own type is an attribute too, because bits of a float64 evaluation would be others.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,18 @@ from tilewright.types import TensorType
 
 def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     x, to = required(types, 0), attrs["to"]
+    if x.dtype != attrs["of"]:
+        raise VerifyError(f"BitCast: the operand is {x.dtype}, declared as {attrs['of']}")
     if x.dtype.bits != to.bits:
         raise VerifyError(f"BitCast: {x.dtype} has {x.dtype.bits} bits, {to} has {to.bits}")
     return (TensorType(to, x.shape),)
 
 
 def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
-    x = np.ascontiguousarray(required(arrays, 0)).reshape(required(arrays, 0).shape)
-    return (x.view(attrs["to"].numpy),)
+    """In float64 evaluation the operand first becomes what it is declared to be."""
+    x = required(arrays, 0)
+    held = np.ascontiguousarray(x, attrs["of"].numpy).reshape(x.shape)
+    return (held.view(attrs["to"].numpy),)
 
 
 def _compute(
@@ -44,7 +51,7 @@ operator(
     [Operand("y")],
     _infer,
     _evaluate,
-    {"to": Attr("dtype", required=True)},
+    {"of": Attr("dtype", required=True), "to": Attr("dtype", required=True)},
     Fusion.ELEMENTWISE,
     compute=_compute,
 )

@@ -15,7 +15,7 @@ from tilewright.ops.operator import REGISTRY, Builder
 from tilewright.types import TensorType
 
 
-def check_compiled(case: Case, cache_dir: Path, level: int = 3) -> None:
+def check_compiled(case: Case, cache_dir: Path, level: int = 3, threads: int = 1) -> None:
     """Compile the node with all its operands as inputs, run it, compare every result."""
     function = Function("main")
     feeds = {f"operand{i}": a for i, a in enumerate(case.operands) if a is not None}
@@ -26,7 +26,7 @@ def check_compiled(case: Case, cache_dir: Path, level: int = 3) -> None:
     function.outputs = Builder(function).ops(case.op, *inputs, **case.attrs)
     function.output_names = [f"result{i}" for i in range(len(function.outputs))]
     module = Module({"main": function})
-    engine = tw.compile(module, threads=1, opt_level=level, cache_dir=cache_dir, verify_each=True)
+    engine = tw.compile(module, threads=threads, opt_level=level, cache_dir=cache_dir, verify_each=True)
     found = engine.run(feeds)
     expected = REGISTRY[case.op].evaluate(case.operands, case.attrs)
     for name, wanted in zip(function.output_names, expected, strict=True):

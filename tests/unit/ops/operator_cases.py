@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from case import HALVES, Case, flags, loose, normal, positive, whole
+from indexing_cases import indexing_cases
 from normalization_cases import normalization_cases
 from pointwise_cases import pointwise_cases, quantized_cases
 from product_and_loss_cases import product_and_loss_cases
@@ -346,6 +347,7 @@ def all_cases() -> list[Case]:
         _indexing,
         _rest,
         normalization_cases,
+        indexing_cases,
         pointwise_cases,
         quantized_cases,
         recurrent_cases,

@@ -23,4 +23,4 @@ def bit_cast(site: Site) -> Sequence[Value]:
     if dtype is None:
         raise site.fail(f"element type {type_name(site.attr('to'))} is not supported")
     x = site.operand(0)
-    return [x if dtype == x.dtype else site.emit("BitCast", x, to=dtype)]
+    return [x if dtype == x.dtype else site.emit("BitCast", x, of=x.dtype, to=dtype)]
