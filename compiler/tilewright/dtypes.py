@@ -46,6 +46,20 @@ class DType:
         """The NumPy element type (bf16 through ml_dtypes)."""
         return _NUMPY[self.name]
 
+    def cast(self, values: object) -> np.ndarray:
+        """Values converted to this type as Cast does, on every target alike.
+
+        Real numbers become integers by truncation through i32 (u32, i64: through i64), whose bits then wrap.
+        What does not fit there, NaN included, becomes its smallest number; for u64, what lies outside -2**63
+        to 2**64 becomes 2**63.
+        """
+        array = np.asarray(values)
+        with np.errstate(all="ignore"):
+            if not self.is_integer or array.dtype.kind in "iub":
+                return array.astype(self.numpy, copy=False)
+            real = array if array.dtype.kind == "f" else array.astype(np.float32)
+            return _truncated(real, self)
+
     @staticmethod
     def of(dtype: object) -> DType:
         """The element type of a NumPy dtype. Raises VerifyError for types without a counterpart."""
@@ -70,3 +84,13 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "bool": np.dtype(np.bool_),
 } | {f"{p}{b}": np.dtype(f"{'u' if p == 'u' else ''}int{b}") for p in "iu" for b in (8, 16, 32, 64)}
 _BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
+
+
+def _truncated(real: np.ndarray, dtype: DType) -> np.ndarray:
+    high = (real >= 2.0**63) & (real < 2.0**64) if dtype == U64 else np.zeros(real.shape, np.bool_)
+    middle = np.int64 if dtype.bits == 64 or dtype == U32 else np.int32
+    limits = np.iinfo(middle)
+    low = np.where(high, real - 2.0**63, real) if dtype == U64 else real
+    inside = np.abs(low) < -float(limits.min)
+    whole = np.where(inside, np.where(inside, low, 0).astype(middle), limits.min)
+    return np.where(high, whole ^ limits.min, whole).astype(dtype.numpy)

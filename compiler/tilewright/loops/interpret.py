@@ -130,7 +130,7 @@ class _Run:
         if isinstance(e, Select):
             return self.value(e.a if self.value(e.condition, env) else e.b, env)
         if isinstance(e, Cast):
-            return np.asarray(self.value(e.a, env)).astype(e.dtype.numpy)[()]
+            return e.dtype.cast(self.value(e.a, env))[()]
         if isinstance(e, Call) and e.name == "bitcast":
             return np.array(self.value(e.args[0], env), e.args[0].dtype.numpy).view(e.dtype.numpy)[()]
         if isinstance(e, Call):

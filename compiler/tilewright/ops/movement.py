@@ -307,7 +307,7 @@ operator(
 
 def _cast_evaluate(arrays: Arrays, attrs: Attrs) -> tuple[np.ndarray, ...]:
     with np.errstate(all="ignore"):
-        return (required(arrays, 0).astype(attrs["to"].numpy),)
+        return (attrs["to"].cast(required(arrays, 0)),)
 
 
 def _cast_compute(tensors: Tensors, attrs: Attrs, types: Results) -> tuple[Tensor, ...]:

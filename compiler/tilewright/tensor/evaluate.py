@@ -217,4 +217,4 @@ class _Evaluator:
 
 
 def _cast(value: Array, dtype: DType) -> Array:
-    return np.asarray(value).astype(dtype.numpy, copy=False)
+    return dtype.cast(value)

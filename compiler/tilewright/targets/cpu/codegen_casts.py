@@ -5,7 +5,7 @@ Half-width floats round to nearest even.
 
 from __future__ import annotations
 
-from tilewright.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U32, DType
+from tilewright.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U32, U64, DType
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, memory_type, vector_type
 
@@ -57,22 +57,31 @@ def cast(function: Function, value: Value, dtype: DType) -> Value:
 
 
 def _truncated(function: Function, value: Value, dtype: DType) -> Value:
-    """Through the signed integer that holds all values, then wrapped; what is out of range gives some number.
-
-    The freeze makes an out-of-range value some number instead of undefined behaviour; it costs no
-    instruction.
-    """
+    """As DType.cast: through a signed integer, whose smallest number stands for all that does not fit."""
+    middle = I64 if dtype.bits == 64 or dtype == U32 else I32
+    whole = _signed(function, value, middle)
+    if dtype != U64:
+        return cast(function, whole, dtype)
     lanes = value.lanes
-    name, middle = "fptosi", dtype
-    if dtype.bits < 32:
-        middle = I32
-    elif dtype == U32:
-        middle = I64
-    elif dtype.kind == "uint":
-        name = "fptoui"
-    raw = function.op(f"{name} {value} to {vector_type(compute_type(middle), lanes)}")
-    frozen = Value(function.op(f"freeze {vector_type(compute_type(middle), lanes)} {raw}"), middle, lanes)
-    return cast(function, frozen, dtype)
+    bits = vector_type("i64", lanes)
+    edge, end = (literal(2.0**power, value.dtype, lanes).ref for power in (63, 64))
+    tests = (function.op(f"fcmp {test} {value}, {bound}") for test, bound in (("oge", edge), ("olt", end)))
+    high = function.op(f"and {vector_type('i1', lanes)} {next(tests)}, {next(tests)}")
+    unsigned = function.op(f"fptoui {value} to {bits}")
+    chosen = function.op(f"select {vector_type('i1', lanes)} {high}, {bits} {unsigned}, {whole}")
+    return Value(chosen, U64, lanes)
+
+
+def _signed(function: Function, value: Value, dtype: DType) -> Value:
+    """The lowest number fails the test too, and comes out right. One test serves both ends and NaN."""
+    lanes = value.lanes
+    limit = literal(2.0 ** (dtype.bits - 1), value.dtype, lanes)
+    size = function.same_type("fabs", value.type, value.ref)
+    inside = Value(function.op(f"fcmp olt {value.type} {size}, {limit.ref}"), BOOL, lanes)
+    target = vector_type(compute_type(dtype), lanes)
+    whole = function.op(f"fptosi {value} to {target}")
+    smallest = literal(-(1 << (dtype.bits - 1)), dtype, lanes)
+    return Value(function.op(f"select {inside}, {target} {whole}, {smallest}"), dtype, lanes)
 
 
 def _to_float(function: Function, value: Value, dtype: DType) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tilewright.dtypes import BF16, BOOL, F16, F32, I64, DType
+from tilewright.dtypes import BF16, BOOL, F16, F32, I64, U32, U64, DType
 from tilewright.errors import CodegenError
 from tilewright.expr import (
     COMPARISONS,
@@ -167,7 +167,7 @@ class Expressions:
             return f"tw_round_{'half' if e.dtype == F16 else 'bf16'}((float){value})"
         target = value_type(e.dtype)
         if e.a.dtype.is_float and e.dtype.is_integer:
-            return f"convert_{target}_sat_rtz({value})"
+            return f"(({target})tw_to_{_middle(e.dtype)}_{value_type(e.a.dtype)}({value}))"
         return f"(({target}){value})"
 
     def _call(self, e: Call) -> str:
@@ -337,6 +337,13 @@ class Expressions:
 
     def _each(self, lane: Lane, c_type: str, text_of: Callable[[int], str]) -> str:
         return f"(({c_type}{lane.count})({', '.join(text_of(k) for k in range(lane.count))}))"
+
+
+def _middle(dtype: DType) -> str:
+    """The C type that real numbers pass on their way to an integer type; see DType.cast."""
+    if dtype == U64:
+        return "ulong"
+    return "long" if dtype.bits == 64 or dtype == U32 else "int"
 
 
 def _shift(e: Binary, a: str, b: str) -> str:

@@ -53,6 +53,21 @@ def _floats(c_type: str) -> dict[str, str]:
     }
 
 
+def _truncated(c_type: str) -> dict[str, str]:
+    """Real numbers to integers; what does not fit becomes the smallest number (of ulong: 2**63)."""
+    suffix = "f" if c_type == "float" else ""
+    edge, end = f"0x1p63{suffix}", f"0x1p64{suffix}"
+    to_int, to_long, to_ulong = (f"tw_to_{whole}_{c_type}" for whole in ("int", "long", "ulong"))
+    return {
+        to_int: f"inline int {to_int}({c_type} x) "
+        f"{{ return fabs(x) < 0x1p31{suffix} ? (int)x : (-2147483647-1); }}",
+        to_long: f"inline long {to_long}({c_type} x) "
+        f"{{ return fabs(x) < {edge} ? (long)x : (-9223372036854775807L-1); }}",
+        to_ulong: f"inline ulong {to_ulong}({c_type} x) "
+        f"{{ return (x >= {edge} && x < {end}) ? (ulong)x : (ulong){to_long}(x); }}",
+    }
+
+
 _HALVES = {
     "tw_round_half": "inline float tw_round_half(float x) "
     # no variable may be a half without cl_khr_fp16; a pointer to one may
@@ -73,6 +88,7 @@ for _type in _UNSIGNED:
     HELPERS |= _unsigned(_type)
 for _type in ("float", "double"):
     HELPERS |= _floats(_type)
+    HELPERS |= _truncated(_type)
 HELPERS |= _HALVES
 
 _CALLED = re.compile(r"\btw_[a-z0-9_]+(?=\()")
