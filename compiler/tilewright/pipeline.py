@@ -8,6 +8,7 @@ from tilewright.lower.target import Target
 from tilewright.passes.base import Pass
 from tilewright.passes.cse import Cse
 from tilewright.passes.dce import Dce
+from tilewright.passes.empty import Empty
 from tilewright.passes.fold import Fold
 from tilewright.passes.fold_activation import FoldActivation
 from tilewright.passes.fold_batch_norm import FoldBatchNorm
@@ -36,9 +37,10 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
     """
     lower = Lower(target.should_lower)
     if level == 0:
-        return (lower, Dce())
+        return (Empty(), lower, Empty(), Dce())
     return (
         # the model as its author wrote it: fold what is constant, drop what does nothing
+        Empty(),
         Fold(),
         Identity(),
         Dce(),
@@ -51,6 +53,7 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         SimplifyReshape(),
         # from here on primitives only; lowering makes new constants and duplicates
         lower,
+        Empty(),
         Fold(),
         Identity(),
         FoldBatchNorm(),

@@ -11,6 +11,7 @@ from tilewright.errors import UsageError
 from tilewright.passes.base import Pass
 from tilewright.passes.cse import Cse
 from tilewright.passes.dce import Dce
+from tilewright.passes.empty import Empty
 from tilewright.passes.fold import Fold
 from tilewright.passes.fold_activation import FoldActivation
 from tilewright.passes.fold_batch_norm import FoldBatchNorm
@@ -29,6 +30,7 @@ PASSES: dict[str, type[Pass]] = {
         Identity,
         Dce,
         Cse,
+        Empty,
         FoldBatchNorm,
         FoldActivation,
         FoldPad,

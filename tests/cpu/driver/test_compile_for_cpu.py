@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright.errors import ImportModelError
+from tilewright.errors import ArtefactError
 
 DIMS = {"n": 1}
 
@@ -37,9 +37,9 @@ def test_ablations_agree_with_the_reference(network, image, cache_dir, without):
     np.testing.assert_allclose(exe(image), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_dimension_without_a_size_is_named(network):
-    with pytest.raises(ImportModelError, match="--dim n=N"):
-        tw.compile(network)
+def test_a_size_that_is_open_is_named_where_it_is_needed(network, tmp_path):
+    with pytest.raises(ArtefactError, match="the size n is not bound, give --dim n=N"):
+        tw.compile(network, cache_dir=tmp_path).save(tmp_path / "open.tw")
 
 
 def test_the_second_compilation_comes_from_the_cache(network, image, cache_dir):

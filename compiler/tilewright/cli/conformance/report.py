@@ -67,7 +67,7 @@ def _show_failures(console: Console, cases: list[Case], results: Results) -> Non
     for index, outcome in sorted(results.items(), key=lambda item: (cases[item[0]].operator, item[0])):
         if outcome.status != "passed":
             case = cases[index]
-            line = f"{outcome.status:8}{case.operator:24}{case.name}: {outcome.reason}"
+            line = f"{outcome.status:8} {case.operator:24} {case.name}: {outcome.reason}"
             console.print(line, markup=False, soft_wrap=True)
 
 

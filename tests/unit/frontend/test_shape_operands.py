@@ -1,0 +1,106 @@
+"""Which inputs are bound by value: those that feed shape operands, and nothing else."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tilewright.errors import ImportModelError
+from tilewright.frontend.onnx_reader import read_bytes, read_signature
+from tilewright.frontend.shape_operands import SHAPE_OPERANDS, inputs_bound_by_value
+
+
+def graph_of(nodes, inputs, outputs=("y",)):
+    infos = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in inputs]
+    return helper.make_graph(nodes, "g", infos, [onnx.ValueInfoProto(name=name) for name in outputs])
+
+
+X = ("x", TensorProto.FLOAT, [2, 3])
+S = ("s", TensorProto.INT64, [2])
+RESHAPE = helper.make_node("Reshape", ["x", "s"], ["y"], name="reshape")
+
+
+def model_of(graph):
+    opset = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+
+
+def test_the_target_of_a_reshape_is():
+    assert inputs_bound_by_value(graph_of([RESHAPE], [X, S])) == {"s"}
+
+
+def test_a_weight_never_is():
+    assert inputs_bound_by_value(graph_of([helper.make_node("MatMul", ["x", "s"], ["y"])], [X, S])) == set()
+
+
+def test_arithmetic_on_sizes_hands_it_on():
+    nodes = [
+        helper.make_node("Mul", ["s", "t"], ["m"]),
+        helper.make_node("Concat", ["m", "t"], ["c"], axis=0),
+        helper.make_node("Reshape", ["x", "c"], ["y"]),
+    ]
+    assert inputs_bound_by_value(graph_of(nodes, [X, S, ("t", TensorProto.INT64, [2])])) == {"s", "t"}
+
+
+def test_an_input_that_is_data_too_is_not():
+    nodes = [RESHAPE, helper.make_node("Cast", ["s"], ["z"], to=TensorProto.FLOAT)]
+    assert inputs_bound_by_value(graph_of(nodes, [X, S], ("y", "z"))) == set()
+
+
+def test_arithmetic_that_also_makes_data_is_not_handed_on():
+    nodes = [
+        helper.make_node("Add", ["s", "s"], ["m"]),
+        helper.make_node("Reshape", ["x", "m"], ["y"]),
+        helper.make_node("Gather", ["x", "m"], ["z"], axis=1),
+    ]
+    assert inputs_bound_by_value(graph_of(nodes, [X, S], ("y", "z"))) == set()
+
+
+def test_a_value_that_an_inner_graph_returns_is_data():
+    inner = helper.make_graph([], "then", [], [onnx.ValueInfoProto(name="s")])
+    node = helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
+    inputs = [X, S, ("c", TensorProto.BOOL, [])]
+    assert inputs_bound_by_value(graph_of([RESHAPE, node], inputs, ("y", "z"))) == set()
+
+
+def test_the_operator_of_another_domain_reads_data():
+    node = helper.make_node("Reshape", ["x", "s"], ["y"], domain="com.example")
+    assert inputs_bound_by_value(graph_of([node], [X, S])) == set()
+
+
+def test_an_unused_input_is_not():
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    assert inputs_bound_by_value(graph_of([relu], [X, S])) == set()
+
+
+@pytest.mark.parametrize("op", sorted(SHAPE_OPERANDS))
+def test_the_table_names_operands_that_onnx_has(op):
+    schema = onnx.defs.get_schema(op)
+    assert schema.max_input > max(SHAPE_OPERANDS[op])
+
+
+def test_a_signature_keeps_names():
+    inputs = [("x", TensorProto.FLOAT, ["batch", None, 3]), ("s", TensorProto.INT64, ["rank"])]
+    signature = read_signature(model_of(graph_of([RESHAPE], inputs)))
+    assert [tensor.shape for tensor in signature.inputs] == [("batch", "x:1", 3), ("rank",)]
+    assert signature.by_value == {"s"}
+    assert signature.unbound_dims({}) == ["batch", "x:1"]
+    assert signature.unbound_dims({"batch": 2}) == ["x:1"]
+
+
+def test_a_bound_value_is_no_input_of_the_graph():
+    data = model_of(graph_of([RESHAPE], [X, S]))
+    function = read_bytes(data, values={"s": np.array([3, 2], np.int64)}).entry
+    assert [value.name for value in function.inputs] == ["x"]
+    assert function.outputs[0].shape == (3, 2)
+
+
+def test_data_cannot_be_bound_by_value():
+    with pytest.raises(ImportModelError, match="input 'x' cannot be bound by value"):
+        read_bytes(model_of(graph_of([RESHAPE], [X, S])), values={"x": np.zeros((2, 3), np.float32)})
+
+
+def test_what_is_not_supported_is_known_before_the_first_call():
+    node = helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")
+    with pytest.raises(ImportModelError, match="NoSuchOperator"):
+        read_signature(model_of(graph_of([node], [("x", TensorProto.FLOAT, ["n"])])))
