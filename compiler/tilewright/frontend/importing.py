@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -10,29 +11,48 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from tilewright.errors import ImportModelError, VerifyError
 from tilewright.frontend.attributes import read_attributes
+from tilewright.frontend.bounded import SIZES_THAT_DEPEND_ON_DATA
 from tilewright.frontend.registry import TABLE
-from tilewright.frontend.site import Site
-from tilewright.frontend.support import node_name, since_version
+from tilewright.frontend.site import Body, Site, small_constant
+from tilewright.frontend.support import node_name, since_version, subgraphs
 from tilewright.frontend.tensors import tensor_array
 from tilewright.graph.ir import Constant, Function, Node, Placeholder, Value
 from tilewright.ops.operator import Builder
+from tilewright.types import TensorType
 
 # What NumPy and the type rules raise on absurd sizes and operands; the error names the node, its cause stays.
 _REJECTED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError)
 
 
 class GraphReader:
-    """Holds the values of an ONNX graph by name while its nodes are translated into `function`."""
+    """Holds the values of an ONNX graph by name while its nodes are translated into `function`.
 
-    def __init__(self, function: Function, graph: GraphProto, opset: int, base_dir: Path | None) -> None:
+    outer: of a sub-graph, the reader of the graph around it. A sub-graph has a function of its own, or is
+    read into the function around it, as if its nodes stood there.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        graph: GraphProto,
+        opset: int,
+        base_dir: Path | None,
+        outer: GraphReader | None = None,
+    ) -> None:
+        if graph.sparse_initializer:
+            raise ImportModelError("sparse initializers are not supported; store the model with dense ones")
         self.function = function
         self.opset = opset
         self.base_dir = base_dir
+        self.outer = outer
+        self.inline = outer is not None and outer.function is function
+        self.captures: dict[Value, Value] = {}  # inputs of the function by the outer value
+        self.symbols: Iterator[int] = count() if outer is None else outer.symbols
         self.values: dict[str, Value] = {}
         self.nodes = _sorted_nodes(graph)
         self.initializers: dict[str, TensorProto] = {}
-        self._node_names: set[str] = set()
-        for value in function.inputs:
+        self._node_names: set[str] = outer._node_names if outer is not None and self.inline else set()
+        for value in () if self.inline else function.inputs:
             self._define(value.name, value)
         for tensor in graph.initializer:
             if not tensor.name or tensor.name in self.initializers:
@@ -56,11 +76,40 @@ class GraphReader:
         constant.name = name
         self._define(name, constant)
 
-    def output(self, name: str) -> Value:
-        """Append a function output. Outputs are distinct results of nodes: others get an Identity."""
+    def body(self, graph: GraphProto, inputs: Sequence[TensorType], known: Mapping[int, np.ndarray]) -> Body:
+        """A sub-graph as a function. inputs: types of its formal inputs; known: those that are constants."""
+        if len(graph.input) != len(inputs):
+            raise ImportModelError(
+                f"graph '{graph.name}' has {len(graph.input)} inputs, its operator gives it {len(inputs)}"
+            )
+        function = Function(graph.name or "body")
+        for index, (info, type) in enumerate(zip(graph.input, inputs, strict=True)):
+            if index not in known:
+                function.add_input(info.name, type)
+        reader = GraphReader(function, graph, self.opset, self.base_dir, self)
+        for index, array in known.items():
+            reader.bind(graph.input[index].name, array)
+        reader.read_nodes()
+        for info in graph.output:
+            reader.output(info.name)
+        return Body(function, reader.captures)
+
+    def inlined(self, graph: GraphProto) -> list[Value]:
+        """The results of a sub-graph without inputs, whose nodes are read into this function."""
+        reader = GraphReader(self.function, graph, self.opset, self.base_dir, self)
+        reader.read_nodes()
+        return [reader.result(info.name) for info in graph.output]
+
+    def result(self, name: str) -> Value:
+        """The value that a graph output names. Raises ImportModelError when there is none."""
         value = self._value(name)
         if value is None:
             raise ImportModelError(f"graph output '{name}' is produced by no node")
+        return value
+
+    def output(self, name: str) -> Value:
+        """Append a function output. Outputs are distinct results of nodes: others get an Identity."""
+        value = self.result(name)
         plain = not isinstance(value, Placeholder | Constant)
         if not plain or any(value is other for other in self.function.outputs):
             builder = Builder(self.function, origin=(name,))
@@ -85,7 +134,9 @@ class GraphReader:
             tuple(proto.output),
             builder,
             self.base_dir,
+            self,
         )
+        _check_sizes(site)
         first = len(self.function.nodes)
         try:
             results = TABLE[proto.op_type, since].read(site)
@@ -103,7 +154,7 @@ class GraphReader:
                 continue
             if value is None:
                 raise ImportModelError(f"node '{node_name(proto)}': result '{wished}' is not supported")
-            if value.producer is not None and id(value.producer) in made:
+            if not self.inline and value.producer is not None and id(value.producer) in made:
                 value.name = wished
             self._define(wished, value)
 
@@ -125,9 +176,23 @@ class GraphReader:
         if name not in self.values and name in self.initializers:
             data = tensor_array(self.initializers[name], self.base_dir, f"initializer '{name}'")
             constant = self.function.constant(data, name)
-            constant.name = name
+            if not self.inline:
+                constant.name = name
             self.values[name] = constant
+        if name not in self.values and self.outer is not None:
+            found = self.outer._value(name)
+            if found is not None:
+                self.values[name] = found if self.inline else self._captured(name, found)
         return self.values.get(name)
+
+    def _captured(self, name: str, outer: Value) -> Value:
+        """What stands for a value of the graph around: a constant stays one, else a further input."""
+        known = outer.data if isinstance(outer, Constant) else small_constant(outer)
+        if known is not None:
+            return self.function.constant(known, name)
+        placeholder = self.function.add_input(name, outer.type)
+        self.captures[outer] = placeholder
+        return placeholder
 
     def _name_nodes(self, nodes: Sequence[Node], name: str, results: Sequence[Value | None]) -> None:
         """The node that makes the first result takes the ONNX name, its helpers a name derived from it."""
@@ -140,6 +205,15 @@ class GraphReader:
             self._node_names.add(node.name)
 
 
+def _check_sizes(site: Site) -> None:
+    """Refuse sizes that depend on data where the reader would take the bound for the size."""
+    for value in site.operands:
+        if value is not None and value.type.is_bounded and site.op not in SIZES_THAT_DEPEND_ON_DATA:
+            raise site.fail(
+                f"operand '{value.name}' is {value.type}: a size that depends on data is not supported here"
+            )
+
+
 def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
     """Nodes with producers first, otherwise in the file's order. Raises ImportModelError for a cycle."""
     producers: dict[str, int] = {}
@@ -147,6 +221,7 @@ def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
         for name in node.output:
             if name and producers.setdefault(name, index) != index:
                 raise ImportModelError(f"tensor '{name}' is defined twice")
+    reads = [list(_reads(node)) for node in graph.node]
     placed: set[int] = set()
     open_: set[int] = set()
     ordered: list[NodeProto] = []
@@ -160,7 +235,7 @@ def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
             open_.add(index)
             waiting = [
                 producers[name]
-                for name in graph.node[index].input
+                for name in reads[index]
                 if name in producers and producers[name] not in placed
             ]
             if any(other in open_ for other in waiting):
@@ -173,3 +248,12 @@ def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
             ordered.append(graph.node[index])
             stack.pop()
     return ordered
+
+
+def _reads(node: NodeProto) -> Iterator[str]:
+    """Names that a node reads, those that its sub-graphs read from outside included."""
+    yield from node.input
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from _reads(inner)
+        yield from (info.name for info in graph.output)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import GraphProto, NodeProto
+
+from tilewright.frontend.support import subgraphs
 
 _STANDARD = ("", "ai.onnx")
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
@@ -45,11 +47,26 @@ SHAPE_OPERANDS: dict[str, tuple[int, ...]] = {
     **{f"Reduce{name}": (1,) for name in _REDUCTIONS},
 }
 
+# They look at the operand's shape, which is known, and never at its values.
+_OF_SHAPES = frozenset({"Shape", "Size"})
+
 # What models do with sizes on their way to a shape operand.
 _ARITHMETIC = frozenset(
     {
         *("Abs", "Add", "Cast", "CastLike", "Ceil", "Concat", "Div", "Equal", "Expand", "Floor", "Gather"),
-        *("Identity", "Max", "Min", "Mod", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum"),
+        *(
+            "Identity",
+            "If",
+            "Max",
+            "Min",
+            "Mod",
+            "Mul",
+            "Neg",
+            "ReduceMax",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+        ),
         *("Reshape", "Round", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where"),
     }
 )
@@ -60,8 +77,9 @@ def inputs_bound_by_value(graph: GraphProto) -> frozenset[str]:
     nodes = list(_all_nodes(graph))
     producers = {name: node for node in nodes for name in node.output if name}
     data = {info.name for info in graph.output}
-    for body in _bodies(graph):
-        data |= {info.name for info in body.output}
+    for node in nodes:
+        if node.op_type != "If":
+            data |= {info.name for body in subgraphs(node) for info in body.output}
     for node in nodes:
         if not _is_arithmetic(node):
             data |= set(_data_operands(node))
@@ -83,8 +101,20 @@ def _is_arithmetic(node: NodeProto) -> bool:
 
 
 def _data_operands(node: NodeProto) -> Iterator[str]:
-    shapes = SHAPE_OPERANDS.get(node.op_type, ()) if node.domain in _STANDARD else ()
-    return (name for index, name in enumerate(node.input) if name and index not in shapes)
+    """What the results are made of; those of an If are its branches'."""
+    shapes = _shape_operands(node) if node.domain in _STANDARD else ()
+    yield from (name for index, name in enumerate(node.input) if name and index not in shapes)
+    if node.op_type == "If":
+        yield from (info.name for body in subgraphs(node) for info in body.output)
+
+
+def _shape_operands(node: NodeProto) -> tuple[int, ...]:
+    if node.op_type in _OF_SHAPES:
+        return (0,)
+    if node.op_type == "Loop":  # what its turns give is stacked, as many as the trip count says
+        carried = max(len(node.input) - 2, 0)
+        return (0,) if len(node.output) > carried else ()
+    return SHAPE_OPERANDS.get(node.op_type, ())
 
 
 def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
@@ -98,8 +128,6 @@ def _bodies(graph: GraphProto) -> Iterator[GraphProto]:
     pending = [graph]
     while pending:
         for node in pending.pop().node:
-            for attribute in node.attribute:
-                found = [attribute.g] if attribute.type == AttributeProto.GRAPH else []
-                for body in (*found, *attribute.graphs):
-                    pending.append(body)
-                    yield body
+            for body in subgraphs(node):
+                pending.append(body)
+                yield body

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+from onnx import AttributeProto, GraphProto
 
 from tilewright.errors import ImportModelError
 from tilewright.frontend.registry import Attributes
-from tilewright.graph.ir import Constant, Node, Value
+from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.operator import REGISTRY, Builder
+from tilewright.types import TensorType
 
 # Shape arithmetic works on a few numbers; anything larger is left to the constant-folding pass.
 _SMALL = 1024
@@ -26,6 +29,28 @@ def _same(value: Any) -> Any:
 
 # ONNX writes flags as integers; the declarations say which are which.
 _PYTHON: dict[str, Callable[[Any], Any]] = {"int": int, "bool": bool, "float": float, "ints": tuple}
+
+
+@dataclass(frozen=True)
+class Body:
+    """A sub-graph that was read. captures: the function's inputs that stand for values of the graph around
+    it, by these; they come behind the inputs that the sub-graph itself has.
+    """
+
+    function: Function
+    captures: dict[Value, Value]
+
+
+class SubgraphReader(Protocol):
+    """Reads sub-graphs in the scope of a node; symbols: numbers for sizes that depend on data."""
+
+    symbols: Iterator[int]
+
+    def body(
+        self, graph: GraphProto, inputs: Sequence[TensorType], known: Mapping[int, np.ndarray]
+    ) -> Body: ...
+
+    def inlined(self, graph: GraphProto) -> list[Value]: ...
 
 
 class Site:
@@ -45,6 +70,7 @@ class Site:
         outputs: Sequence[str],
         builder: Builder,
         base_dir: Path | None,
+        reader: SubgraphReader,
     ) -> None:
         self.op = op
         self.name = name
@@ -54,6 +80,7 @@ class Site:
         self.outputs = outputs
         self.builder = builder
         self.base_dir = base_dir
+        self.reader = reader
 
     def fail(self, reason: str) -> ImportModelError:
         """The error to raise for this node."""
@@ -106,6 +133,14 @@ class Site:
             raise self.fail(f"operand {index} must be a list of integers, it is {value.type}")
         return tuple(int(number) for number in self.known(index).reshape(-1))
 
+    def known_if_constant(self, index: int) -> np.ndarray | None:
+        """An operand's value when it follows from constants; None when it does not, or is omitted."""
+        value = self.optional(index)
+        try:
+            return None if value is None else evaluate_constant(value)
+        except _NotConstantError:
+            return None
+
     def known(self, index: int) -> np.ndarray:
         """An operand's value, computed from constants when need be."""
         value = self.operand(index)
@@ -125,7 +160,31 @@ class Site:
             return False
         return True
 
+    # Sub-graphs.
+
+    def graph(self, name: str) -> GraphProto:
+        """A sub-graph among the attributes; the operator's schema requires it."""
+        attribute: AttributeProto = self.attributes[name]
+        return attribute.g
+
+    def body(
+        self,
+        graph: GraphProto,
+        inputs: Sequence[TensorType] = (),
+        known: Mapping[int, np.ndarray] | None = None,
+    ) -> Body:
+        """A sub-graph as a function of its own; known: the inputs that are constants."""
+        return self.reader.body(graph, inputs, known or {})
+
     # The graph.
+
+    def cut(self, value: Value, axis: int, count: Value, name: str) -> Value:
+        """The first `count` elements along an axis; name: of the size, the same for sizes that are equal."""
+        return self.emit("Cut", value, count, axis=axis, count=name)
+
+    def new_size(self) -> str:
+        """A name for a size that depends on data."""
+        return f"n{next(self.reader.symbols)}"
 
     def constant(self, data: np.ndarray) -> Value:
         return self.builder.constant(data, f"{self.name}.const")
@@ -166,6 +225,16 @@ class _NotConstantError(Exception):
     """Says what a value depends on."""
 
 
+def small_constant(value: Value) -> np.ndarray | None:
+    """The value when it has few elements and follows from constants."""
+    if value.type.is_bounded or prod(value.shape) > _SMALL:
+        return None
+    try:
+        return evaluate_constant(value)
+    except _NotConstantError:
+        return None
+
+
 def evaluate_constant(value: Value) -> np.ndarray:
     """A value computed from constants alone; iterative, because graphs can be deep."""
     known: dict[int, np.ndarray] = {}
@@ -181,6 +250,8 @@ def evaluate_constant(value: Value) -> np.ndarray:
         node = current.producer
         if node is None:
             raise _NotConstantError(f"it depends on the input '{current.name}'")
+        if node.bodies:
+            raise _NotConstantError(f"it is computed by the control flow of node '{node.name}'")
         if prod(current.shape) > _LARGEST:
             raise _NotConstantError(f"it is computed through the large tensor '{current.name}'")
         missing = [v for v in node.inputs if v is not None and id(v) not in known]

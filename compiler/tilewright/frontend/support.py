@@ -101,10 +101,15 @@ def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
     while pending:
         for node in pending.pop().node:
             yield node
-            for attribute in node.attribute:
-                if attribute.type == AttributeProto.GRAPH:
-                    pending.append(attribute.g)
-                pending.extend(attribute.graphs)
+            pending.extend(subgraphs(node))
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        yield from attribute.graphs
 
 
 def _plural(word: str, things: list[str]) -> str:

@@ -3,8 +3,10 @@
 from tilewright.frontend.operators import (  # noqa: F401
     activation,
     arithmetic,
+    attention,
     casting,
     constants,
+    control,
     convolution,
     determinant,
     einsum,
@@ -25,4 +27,5 @@ from tilewright.frontend.operators import (  # noqa: F401
     sampling,
     shape,
     spatial,
+    spectral,
 )

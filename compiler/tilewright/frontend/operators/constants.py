@@ -11,6 +11,8 @@ from tilewright.frontend.registry import Attributes, importer
 from tilewright.frontend.site import Site
 from tilewright.frontend.tensors import tensor_array
 from tilewright.graph.ir import Value
+from tilewright.ops.bounded import count_of
+from tilewright.types import Bounded
 
 # Larger results stay an Expand of one element: a model file cannot make the reader allocate without bound.
 _LARGEST = 1 << 16
@@ -58,13 +60,31 @@ def constant_of_shape(site: Site) -> Sequence[Value]:
 @importer("Shape", 1, 13, 15, 19, 21, 23, 24, 25)
 def shape(site: Site) -> Sequence[Value]:
     """`start` and `end` clamp as a Python slice does."""
-    extents = site.operand(0).shape
-    return [site.constant(np.array(extents[site.attr("start", 0) : site.attr("end")], np.int64))]
+    x = site.operand(0)
+    extents = x.shape[site.attr("start", 0) : site.attr("end")]
+    if not any(isinstance(extent, Bounded) for extent in extents):
+        return [site.constant(np.array(extents, np.int64))]
+    parts = [site.reshape(extent_value(site, extent), (1,)) for extent in extents]
+    return [parts[0] if len(parts) == 1 else site.emit("Concat", *parts, axis=0)]
+
+
+def extent_value(site: Site, extent: int) -> Value:
+    """An extent as an i64 scalar: a constant, or the count that the data give."""
+    if not isinstance(extent, Bounded):
+        return site.constant(np.array(extent, np.int64))
+    count = count_of(site.builder.function, extent)
+    if count is None:
+        raise site.fail(f"the size {extent} depends on data outside of this sub-graph")
+    return count
 
 
 @importer("Size", 1, 13, 19, 21, 23, 24, 25)
 def size(site: Site) -> Sequence[Value]:
-    return [site.constant(np.array(prod(site.operand(0).shape), np.int64))]
+    extents = site.operand(0).shape
+    total = site.constant(np.array(prod(e for e in extents if not isinstance(e, Bounded)), np.int64))
+    for extent in (e for e in extents if isinstance(e, Bounded)):
+        total = site.emit("Mul", total, extent_value(site, extent))
+    return [total]
 
 
 @importer("Range", 11, 27)
