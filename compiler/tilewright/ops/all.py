@@ -1,6 +1,8 @@
 """Importing this module fills the registry with every operator."""
 
 from tilewright.ops import (
+    attention,
+    attention_linear,
     bit_cast,
     broadcast,
     control,
@@ -39,11 +41,14 @@ from tilewright.ops import (
     spatial_grid_sample,
     spatial_pool,
     spatial_regions,
+    spectral,
     storage,
     transposed_convolution,
 )
 
 __all__ = [
+    "attention",
+    "attention_linear",
     "bit_cast",
     "broadcast",
     "control",
@@ -82,6 +87,7 @@ __all__ = [
     "spatial_grid_sample",
     "spatial_pool",
     "spatial_regions",
+    "spectral",
     "storage",
     "transposed_convolution",
 ]

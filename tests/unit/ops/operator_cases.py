@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from attention_and_spectral_cases import attention_cases, linear_attention_cases, transform_cases
 from case import HALVES, Case, flags, loose, normal, positive, whole
 from indexing_cases import indexing_cases
 from normalization_cases import normalization_cases
@@ -352,6 +353,9 @@ def all_cases() -> list[Case]:
         quantized_cases,
         recurrent_cases,
         product_and_loss_cases,
+        attention_cases,
+        linear_attention_cases,
+        transform_cases,
         spatial_cases,
     )
     return [case for family in families for case in family()]
