@@ -77,7 +77,7 @@ def _position(v: Expr, extent: int, attrs: Attrs) -> Expr:
         p = call("round", p)
     low, high = _borders(extent, attrs["align_corners"])
     outside = binary("or", p < low, p > high)
-    if attrs["padding_mode"] == "border":
+    if attrs["padding_mode"] == "border" and attrs["mode"] != "cubic":  # cubic: each neighbour by itself
         return select(outside, minimum(maximum(p, number(0)), number(extent - 1)), p)
     if attrs["padding_mode"] == "reflection":
         span = high - low
@@ -181,9 +181,9 @@ def _positions(grid: np.ndarray, axis: int, extents: Sequence[int], attrs: Attrs
         p = np.rint(p)
     low, high = _borders(extent, attrs["align_corners"])
     outside = (p < low) | (p > high)
-    if attrs["padding_mode"] == "border":
+    if attrs["padding_mode"] == "border" and attrs["mode"] != "cubic":
         return np.where(outside, np.clip(p, 0, extent - 1), p)
-    if attrs["padding_mode"] == "zeros":
+    if attrs["padding_mode"] != "reflection":
         return np.clip(p, -8, extent + 8)
     if high == low:
         return p * 0

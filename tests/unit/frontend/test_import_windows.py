@@ -175,10 +175,16 @@ def test_ceil_mode_drops_a_window_that_starts_in_the_end_padding(one: One, opset
     np.testing.assert_array_equal(y[0, 0], [0, 2, 4])
 
 
-def test_indices_of_max_pool_are_refused_with_the_reason(build: Build, run: Run) -> None:
+def test_indices_of_max_pool_cost_nothing_when_unused(build: Build) -> None:
     from onnx import helper
 
+    from tilewright.frontend.onnx_reader import read_bytes
+
     x = {"x": ramp(1, 1, 4)}
-    node = helper.make_node("MaxPool", ["x"], ["y", "i"], name="p", kernel_shape=[2])
-    with pytest.raises(ImportModelError, match=r"MaxPool .*Indices.*node 'p'"):
-        run(build([node], x, ["y"]), x)
+    asked = helper.make_node("MaxPool", ["x"], ["y", "i"], name="p", kernel_shape=[2])
+    plain = helper.make_node("MaxPool", ["x"], ["y", ""], name="p", kernel_shape=[2])
+    ops = [
+        [node.op for node in read_bytes(build([node], x, ["y"]).SerializeToString()).entry.nodes]
+        for node in (asked, plain)
+    ]
+    assert ops == [["MaxPool", "MaxPoolIndices"], ["MaxPool"]]
