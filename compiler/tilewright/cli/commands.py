@@ -89,15 +89,27 @@ def conformance(
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="processes; default: all CPUs")] = None,
     limit: Annotated[float, typer.Option(min=1, metavar="S", help="seconds that one case may take")] = 60,
     failures: Annotated[bool, typer.Option("--failures", help="list what did not pass, and why")] = False,
+    write_docs: Annotated[
+        Path | None,
+        typer.Option(metavar="OPERATORS.md", help="put the counts into the table of this document"),
+    ] = None,
     json_to: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """Run the public ONNX backend suite and count what passed, failed and was refused."""
     from tilewright.cli.conformance_command import Request, run_conformance
 
-    run_conformance(
-        Request(tuple(kind or ()), pattern, jobs or usable_cpus(), limit, failures, json_to, quiet), options
+    request = Request(
+        kinds=tuple(kind or ()),
+        pattern=pattern,
+        jobs=jobs or usable_cpus(),
+        limit=limit,
+        failures=failures,
+        docs=write_docs,
+        json_to=json_to,
+        quiet=quiet,
     )
+    run_conformance(request, options)
 
 
 def opt(

@@ -16,10 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tilewright.cli.conformance.cases import KINDS, Case, load_cases
+from tilewright.cli.conformance.operators import write_table
 from tilewright.cli.conformance.outcome import Outcome, run_case
-from tilewright.cli.conformance.report import as_json, show
+from tilewright.cli.conformance.report import as_json, by_operator, show
 from tilewright.cli.conformance.workers import run_tasks
-from tilewright.cli.output import table_console, write_json
+from tilewright.cli.output import check_writable, table_console, write_json
 from tilewright.config import CompileOptions, default_cache_dir
 from tilewright.driver import make_target
 from tilewright.errors import UsageError
@@ -36,6 +37,7 @@ class Request:
     jobs: int
     limit: float
     failures: bool
+    docs: Path | None
     json_to: str | None
     quiet: bool
 
@@ -45,6 +47,8 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
 
     Everything is compiled anew unless the user names a cache folder. Raises UsageError.
     """
+    if request.docs is not None:
+        check_writable(request.docs)
     make_target(options)  # refuses an unknown target or machine before anything is loaded
     cases = load_cases(request.kinds or KINDS[:1], request.pattern)
     if not cases:
@@ -64,6 +68,9 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
     }
     if request.json_to is not None:
         write_json(request.json_to, as_json(cases, results, facts))
+    if request.docs is not None and complete:
+        counts = {name: found for name, found in by_operator(cases, results).items() if name.isidentifier()}
+        write_table(request.docs, {options.target.partition(":")[0]: counts})
     if request.json_to != "-":
         console = table_console()
         show(console, cases, results, request.failures)

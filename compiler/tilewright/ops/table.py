@@ -42,7 +42,7 @@ def _row(operator: Operator) -> str:
         attrs,
         operator.doc.replace("|", "\\|"),
         operator.fusion.name.lower(),
-        _meaning(operator),
+        meaning(operator),
     )
     return f"| {' | '.join(cells)} |"
 
@@ -55,7 +55,8 @@ def _attr(name: str, attr: Attr) -> str:
     return f"{name}: {attr.kind}" + ("" if attr.default is None else f" = {attr.default}")
 
 
-def _meaning(operator: Operator) -> str:
+def meaning(operator: Operator) -> str:
+    """How targets get at the operator."""
     if operator.lower is not None:
         return "simpler operators"
     if operator.compute is not None:
