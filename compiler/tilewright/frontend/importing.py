@@ -78,10 +78,7 @@ class GraphReader:
 
     def body(self, graph: GraphProto, inputs: Sequence[TensorType], known: Mapping[int, np.ndarray]) -> Body:
         """A sub-graph as a function. inputs: types of its formal inputs; known: those that are constants."""
-        if len(graph.input) != len(inputs):
-            raise ImportModelError(
-                f"graph '{graph.name}' has {len(graph.input)} inputs, its operator gives it {len(inputs)}"
-            )
+        _check_inputs(graph, len(inputs))
         function = Function(graph.name or "body")
         for index, (info, type) in enumerate(zip(graph.input, inputs, strict=True)):
             if index not in known:
@@ -94,9 +91,12 @@ class GraphReader:
             reader.output(info.name)
         return Body(function, reader.captures)
 
-    def inlined(self, graph: GraphProto) -> list[Value]:
-        """The results of a sub-graph without inputs, whose nodes are read into this function."""
+    def inlined(self, graph: GraphProto, inputs: Sequence[Value] = ()) -> list[Value]:
+        """The results of a sub-graph whose nodes are read into this function; inputs: what it is given."""
+        _check_inputs(graph, len(inputs))
         reader = GraphReader(self.function, graph, self.opset, self.base_dir, self)
+        for info, value in zip(graph.input, inputs, strict=True):
+            reader._define(info.name, value)
         reader.read_nodes()
         return [reader.result(info.name) for info in graph.output]
 
@@ -203,6 +203,13 @@ class GraphReader:
             if plain:
                 self.function.fresh(name)
             self._node_names.add(node.name)
+
+
+def _check_inputs(graph: GraphProto, given: int) -> None:
+    if len(graph.input) != given:
+        raise ImportModelError(
+            f"graph '{graph.name}' has {len(graph.input)} inputs, its operator gives it {given}"
+        )
 
 
 def _check_sizes(site: Site) -> None:

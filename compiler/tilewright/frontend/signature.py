@@ -11,7 +11,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ImportModelError
 from tilewright.frontend.shape_operands import inputs_bound_by_value
 from tilewright.frontend.tensors import element_type, type_name
-from tilewright.types import TensorType
+from tilewright.types import Bounded, TensorType
 
 Dims = Mapping[str, int]
 
@@ -151,12 +151,19 @@ def check_output(info: ValueInfoProto, found: TensorType, dims: Dims) -> None:
         for dim in tensor.shape.dim
     ]
     same_rank = len(declared) == found.rank
-    if not same_rank or any(d not in (None, f) for d, f in zip(declared, found.shape, strict=True)):
+    if not same_rank or not all(map(_may_be, declared, found.shape)):
         text = ",".join("?" if extent is None else str(extent) for extent in declared)
         raise ImportModelError(
             f"output '{info.name}' is declared with shape [{text}], the model computes {found}; "
             "correct the declaration"
         )
+
+
+def _may_be(declared: int | None, found: int) -> bool:
+    """Whether a computed extent agrees with the declared one; a size that depends on data may be smaller."""
+    if declared is None:
+        return True
+    return declared <= int(found) if isinstance(found, Bounded) else declared == found
 
 
 def _tensor_type(info: ValueInfoProto, role: str) -> TypeProto.Tensor:

@@ -7,6 +7,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     casting,
     constants,
     control,
+    control_loop,
     convolution,
     determinant,
     einsum,
