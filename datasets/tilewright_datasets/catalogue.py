@@ -14,6 +14,7 @@ from tilewright_datasets.models.lstm_lm import lstm_lm
 from tilewright_datasets.models.mobilenet import mobilenet_v1, mobilenet_v2
 from tilewright_datasets.models.resnet import resnet18, resnet50
 from tilewright_datasets.models.squeezenet import squeezenet1_1
+from tilewright_datasets.models.table2 import LAYERS, Layer, builder
 from tilewright_datasets.models.vgg import vgg19
 from tilewright_datasets.models.weights import EFFICIENTNET_LITE, build_efficientnet_lite
 from tilewright_datasets.preprocess import IMAGENET, Preprocess, signed_unit
@@ -79,7 +80,22 @@ def _trained(name: str, gmac: float, sha256: str) -> ZooModel:
     )
 
 
-_MODELS = (
+def _single_layer(layer: Layer, sha256: str) -> ZooModel:
+    build = builder(layer)
+    return ZooModel(
+        name=layer.name,
+        source=f"arXiv 1802.04799, table 2, seed {SEED}",
+        weights="seeded",
+        licence="Apache-2.0",
+        inputs={"data": (1, layer.inputs, layer.size, layer.size)},
+        gmac=round(layer.macs / 1e9, 5),
+        preprocess=None,
+        sha256=sha256,
+        build=lambda config: build(SEED),
+    )
+
+
+_NETWORKS = (
     _seeded(
         resnet18,
         "torchvision v1.5 layout",
@@ -142,6 +158,39 @@ _MODELS = (
     _trained("efficientnet_lite2", 0.86, "0eb5680e91829738508fd29a07b68369490f474dd2ca9fd57b40743cbac9b6ea"),
 )
 
+_TABLE2 = {
+    "tvm_c1": "9681661f6e5b0d28c583f3cfce92e6b95b082108cbc6f88a29c263d76f310c42",
+    "tvm_c2": "d5500c372ab092893277836c8d68044694f5bb4c2a777a1f2cd230e1bb87fc71",
+    "tvm_c3": "6ec3e5ecb96fa00eee123228eaabbbe83e0cd437289ac66ad2a8feae1a7955c0",
+    "tvm_c4": "9585a80bfa27523224bb6b50e54eb53d32229c29677c7250428aaa8ad357c22a",
+    "tvm_c5": "1ca3c1c1cc50f1630729e5abcd97bcb0c1f0ef6530c19fce143937d3d1ea0865",
+    "tvm_c6": "30ac3bf30e69e506ac5860eb01c4788247b3d3c299cb798368f10ed6327b30f8",
+    "tvm_c7": "6378817957c212c6c03505de18d0b6655920d698218eed72e151354d90632104",
+    "tvm_c8": "f502c557544b999bd730551026b52097034f960d3d22537a8c610cf9c2e45a19",
+    "tvm_c9": "be38dee66e749b183eab92efee607b804c17a130890552067d8af1d14bd8c81b",
+    "tvm_c10": "7e798b47093f78bdbc003a68bf02db15aebc7f4128d7256ac92400f990b2613e",
+    "tvm_c11": "e04f8ab8141a67759e3061a3e0eb3dec4891bc6bfb83b8c3ad66c2270bedd2ad",
+    "tvm_c12": "210f9c936a2f3dd86010bd5f44bbd2259b41c6c5f0f0a191fb74862f6ebf14e0",
+    "tvm_d1": "84eb25f59baf9fe69566cdb9feddb621b44e178b125aeee88a2a43f6f5f930fd",
+    "tvm_d2": "a946474018af976efd4aa705a0a3cb8d5f91048fe45ed9c9dc8c01dd7b15a437",
+    "tvm_d3": "21cbabf26ab63e5d8c8c5ee35685883300e0c1f70244c09204eebb4ac41afa04",
+    "tvm_d4": "dae5fed65bcf90c0e9cb432c09ba969f18bc9084a2f680726794d7ac2e9afa2e",
+    "tvm_d5": "bab80044b5e634538c0aa519d4b3fe35324e74e7ee57ddce12151de72043156a",
+    "tvm_d6": "fa000c382758c83109a23baca271cd68e029e867c45cb3af8a792b58fca48f09",
+    "tvm_d7": "05227543e3585b247b1abe4a6fd15bfe3773aeefbca4fd715aa61a88d2644630",
+    "tvm_d8": "277b55b04cd3b106c7c6214c5d699da8cfe9dd9920c8f6de9d21be2a311b4eb6",
+    "tvm_d9": "3fe60d5c027163e772d0a6a41740d58623bff0e3f4b5aae998b1ad1f8f7e89f8",
+}
+
+_MODELS = (*_NETWORKS, *(_single_layer(layer, _TABLE2[layer.name]) for layer in LAYERS))
+
 ZOO: dict[str, ZooModel] = {model.name: model for model in _MODELS}
 
-SUITES: dict[str, tuple[str, ...]] = {"zoo": tuple(ZOO)}
+# What `bench --suite` takes: the ten networks that results are summed up over, and the single layers.
+SUITES: dict[str, tuple[str, ...]] = {
+    "zoo": (
+        *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "squeezenet1_1"),
+        *("vgg19", "dcgan", "dqn", "lstm_lm", "efficientnet_lite0"),
+    ),
+    "tvm-table2": tuple(layer.name for layer in LAYERS),
+}

@@ -14,10 +14,11 @@ SEEDS = (1, 2, 3)
 
 def real_inputs(name: str) -> dict[str, np.ndarray] | None:
     """The first packaged image, preprocessed for the model; None for models that take no image."""
-    if name in ("dqn", "dcgan", "lstm_lm"):
+    spec = zoo.preprocess_spec(name)
+    if spec is None:
         return None
     image = decode(next(iter(open_dataset("foolbox"))))
-    return {"data": preprocess(image, zoo.preprocess_spec(name))}
+    return {"data": preprocess(image, spec)}
 
 
 def inputs(name: str, engine: tw.Executable) -> list[dict[str, np.ndarray]]:

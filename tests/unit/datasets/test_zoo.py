@@ -19,7 +19,10 @@ from tilewright_datasets.catalogue import ZOO
 from tilewright_datasets.config import Config
 from tilewright_datasets.writer import Draws, GraphWriter
 
-QUICK = ("dqn", "squeezenet1_1", "dcgan", "mobilenet_v1", "mobilenet_v2", "resnet18")
+QUICK = (
+    *("dqn", "squeezenet1_1", "dcgan", "mobilenet_v1", "mobilenet_v2", "resnet18"),
+    *("tvm_c1", "tvm_c4", "tvm_c11", "tvm_d2", "tvm_d9"),
+)
 
 
 def multiply_accumulates(model: onnx.ModelProto) -> int:
@@ -59,6 +62,14 @@ def test_file_is_the_one_of_the_manifest(name: str, recwarn: pytest.WarningsReco
         assert not ((values > 0) & (values < np.finfo(np.float32).tiny)).any(), (
             f"denormal in {initialiser.name}"
         )
+
+
+@pytest.mark.parametrize(("name", "pads"), [("tvm_c1", [2, 2, 3, 3]), ("tvm_d2", [0, 0, 1, 1])])
+def test_same_padding_is_larger_at_the_end(name: str, pads: list[int]) -> None:
+    (node,) = onnx.load(zoo.model_path(name)).graph.node
+    (found,) = (list(attribute.ints) for attribute in node.attribute if attribute.name == "pads")
+    assert found == pads
+    assert len(node.input) == 3, "the layer has a bias"
 
 
 @pytest.mark.parametrize(
@@ -110,9 +121,10 @@ def test_other_names_are_not_ours() -> None:
 
 
 def test_suites() -> None:
-    assert zoo.suite("zoo") == zoo.model_names()
-    assert len(zoo.model_names()) == 12
-    with pytest.raises(UsageError, match="no suite 'nothing'; there are: zoo"):
+    assert len(zoo.suite("zoo")) == 10
+    assert len(zoo.suite("tvm-table2")) == 21
+    assert {*zoo.suite("zoo"), *zoo.suite("tvm-table2")} < {*zoo.model_names()}
+    with pytest.raises(UsageError, match="no suite 'nothing'; there are: zoo, tvm-table2"):
         zoo.suite("nothing")
 
 
