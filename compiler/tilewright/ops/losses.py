@@ -11,10 +11,9 @@ from tilewright.errors import RunError, VerifyError
 from tilewright.expr import (
     Expr,
     binary,
+    call,
     cast,
     const,
-    maximum,
-    minimum,
     mul,
     read,
     select,
@@ -74,16 +73,18 @@ def _compute(
     x, target, weight = required(tensors, 0), required(tensors, 1), tensors[2]
     work, ignore = accumulator(x.dtype), attrs["ignore_index"]
     zero = const(0, work)
-    last = const(x.shape[1] - 1)
+
+    def is_ignored(i: Sequence[Expr]) -> Expr:
+        return binary("eq", cast(read(target, i), I64), const(ignore))
 
     def ignored(i: Sequence[Expr], value: Expr) -> Expr:
-        if ignore is None:
-            return value
-        return select(binary("eq", cast(read(target, i), I64), const(ignore)), zero, value)
+        return value if ignore is None else select(is_ignored(i), zero, value)
 
     def class_of(i: Sequence[Expr]) -> Expr:
-        """Limited to the classes, so that a wrong target never reads foreign memory."""
-        return maximum(minimum(cast(read(target, i), I64), last), const(0))
+        """The run reports a target that is no class; an ignored one stands for class 0."""
+        index = cast(read(target, i), I64)
+        chosen = index if ignore is None else select(is_ignored(i), const(0), index)
+        return call("within", chosen, const(x.shape[1]))
 
     def weight_at(*i: Expr) -> Expr:
         value = const(1, work) if weight is None else accumulated(read(weight, [class_of(i)]))
