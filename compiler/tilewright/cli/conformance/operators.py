@@ -1,7 +1,7 @@
 """The table of ONNX's operators in the documentation: what is read, what it means, what passes.
 
 `tilewright conformance --write-docs docs/operators.md` fills in the counts of one target.
-`python -m tilewright.cli.conformance.operators docs/operators.md` brings all else up to date, and keeps counts.
+`python -m tilewright.cli.conformance.operators docs/operators.md` brings all else up to date.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import resource
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -25,9 +25,12 @@ Task = Callable[[int], Outcome]
 class _Worker:
     """One process, and the task that it is at."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, workers: Sequence[_Worker]) -> None:
         self.connection, other = _CONTEXT.Pipe()
-        self.process: BaseProcess = _CONTEXT.Process(target=_serve, args=(task, other), daemon=True)
+        # Inherited ends of the parent's, which would keep a worker waiting when the parent is gone.
+        foreign = [self.connection, *(w.connection for w in workers if not w.connection.closed)]
+        arguments = (task, other, foreign)
+        self.process: BaseProcess = _CONTEXT.Process(target=_serve, args=arguments, daemon=True)
         self.process.start()
         other.close()
         self.index: int | None = None
@@ -52,7 +55,8 @@ def run_tasks(task: Task, indices: list[int], jobs: int, limit: float) -> Iterat
     pending = list(reversed(indices))
     workers: list[_Worker] = []
     try:
-        workers += [_Worker(task) for _ in range(min(jobs, len(pending)))]
+        for _ in range(min(jobs, len(pending))):
+            workers.append(_Worker(task, workers))
         while pending or any(worker.index is not None for worker in workers):
             for worker in workers:
                 if worker.index is None and pending:
@@ -80,7 +84,7 @@ def _collect(workers: list[_Worker], task: Task, limit: float) -> Iterator[tuple
             continue
         worker.index = None
         if not worker.process.is_alive():
-            workers[workers.index(worker)] = _Worker(task)
+            workers[workers.index(worker)] = _Worker(task, workers)
         yield index, outcome
 
 
@@ -97,8 +101,10 @@ def _received(worker: _Worker) -> Outcome:
     return outcome
 
 
-def _serve(task: Task, connection: Connection) -> None:
+def _serve(task: Task, connection: Connection, foreign: Sequence[Connection]) -> None:
     """The life of a worker: interrupts are the parent's business, warnings nobody's."""
+    for end in foreign:
+        end.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_LIMIT, resource.RLIM_INFINITY))
