@@ -13,6 +13,8 @@ from tilewright.frontend.registry import OLDEST_OPSET, TABLE
 from tilewright.ops import all as _declarations  # noqa: F401  (fills the registry)
 
 STANDARD = ("", "ai.onnx")
+# Operators on trial, by their domain and its version; their names are none of the standard ones.
+PREVIEW = {"ai.onnx.preview": 1}
 
 
 def opset_of(model: ModelProto) -> int:
@@ -32,6 +34,12 @@ def opset_of(model: ModelProto) -> int:
             f"the model uses opset {opset}; the installed onnx knows up to {newest}: "
             "upgrade onnx or convert the model"
         )
+    for entry in model.opset_import:
+        if entry.version != PREVIEW.get(entry.domain, entry.version):
+            raise ImportModelError(
+                f"the model uses version {entry.version} of {entry.domain}; "
+                f"only version {PREVIEW[entry.domain]} is known"
+            )
     return opset
 
 
@@ -65,11 +73,11 @@ def check_supported(graph: GraphProto, opset: int) -> None:
 
 def _faults(node: NodeProto, opset: int) -> Iterator[str]:
     domain = node.domain or "ai.onnx"
-    if node.domain not in STANDARD:
+    if node.domain not in STANDARD and node.domain not in PREVIEW:
         yield f"{node.op_type} (domain {domain})"
         return
     schema = _schema(node, opset)
-    what = f"{node.op_type} (domain {domain}, opset {opset})"
+    what = f"{node.op_type} (domain {domain}, opset {PREVIEW.get(node.domain, opset)})"
     if schema is None:
         yield f"{what}, which ONNX does not define"
         return
@@ -88,7 +96,10 @@ def _faults(node: NodeProto, opset: int) -> Iterator[str]:
 
 def _schema(node: NodeProto, opset: int) -> defs.OpSchema | None:
     try:
-        schema = defs.get_schema(node.op_type, opset, "")
+        if node.domain in PREVIEW:
+            schema = defs.get_schema(node.op_type, PREVIEW[node.domain], node.domain)
+        else:
+            schema = defs.get_schema(node.op_type, opset, "")
     except defs.SchemaError:
         return None
     # A deprecated operator still runs in the opsets that had it, when it has been registered.
