@@ -11,14 +11,24 @@ if TYPE_CHECKING:
     from tilewright.errors import TilewrightError
     from tilewright.runtime.executable import Executable
     from tilewright.session import InferenceSession
+    from tilewright.targets.cpu.ceilings import measure_ceilings
 
 __version__ = "0.1.0"
-__all__ = ["Executable", "InferenceSession", "TilewrightError", "compile", "evaluate", "load"]
+__all__ = [
+    "Executable",
+    "InferenceSession",
+    "TilewrightError",
+    "compile",
+    "evaluate",
+    "load",
+    "measure_ceilings",
+]
 
 _HOMES = {
     "compile": "tilewright.driver",
     "evaluate": "tilewright.driver",
     "load": "tilewright.driver",
+    "measure_ceilings": "tilewright.targets.cpu.ceilings",
     "Executable": "tilewright.runtime.executable",
     "InferenceSession": "tilewright.session",
     "TilewrightError": "tilewright.errors",

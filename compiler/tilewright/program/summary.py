@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.program.count import count_operations
@@ -13,8 +13,8 @@ from tilewright.program.rewrite import all_memories, operand_bytes
 
 
 def summarise(program: Program, plan: Plan) -> dict[str, Any]:
-    """kernels: a row for each, largest amount of work first; storages: how many buffers use each; memory:
-    the plan's figures.
+    """kernels: a row for each, largest amount of work first; steps: a row for each call and copy, in the
+    order of a trace; storages: how many buffers use each; memory: the plan's figures.
 
     flops: floating-point operations; bytes: what the operands of all calls cover, read or written once.
     """
@@ -22,6 +22,7 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     moved: Counter[str] = Counter()
     origins: dict[str, list[str]] = {}
     copies = 0
+    operations = {name: count_operations(kernel.body) for name, kernel in program.kernels.items()}
     for instruction, times in _with_times(program.body, 1):
         if isinstance(instruction, Copy):
             copies += times
@@ -34,15 +35,16 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
             "name": name,
             **program.notes.get(name, {}),
             "calls": calls[name],
-            "flops": calls[name] * count_operations(kernel.body),
+            "flops": calls[name] * operations[name],
             "bytes": moved[name],
             "nodes": list(dict.fromkeys(origins.get(name, []))),
         }
-        for name, kernel in program.kernels.items()
+        for name in program.kernels
     ]
     memories = all_memories(program).values()
     return {
         "kernels": sorted(kernels, key=lambda row: (-row["flops"], row["name"])),
+        "steps": list(_steps(program, operations)),
         "copies": copies,
         "flops": sum(row["flops"] for row in kernels),
         "bytes": sum(row["bytes"] for row in kernels),
@@ -55,6 +57,19 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
             "constant_bytes": plan.constant_bytes,
         },
     }
+
+
+def _steps(program: Program, operations: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+    """flops and bytes of all turns together; footprint: bytes that one turn touches."""
+    for instruction, times in _with_times(program.body, 1):
+        footprint = sum(operand_bytes(operand) for operand in instruction.operands())
+        row = {"times": times, "bytes": times * footprint, "footprint": footprint}
+        if isinstance(instruction, CallKernel):
+            work = times * operations[instruction.kernel]
+            nodes = list(dict.fromkeys(instruction.origin))
+            yield {"name": instruction.kernel, "nodes": nodes, "flops": work, **row}
+        elif isinstance(instruction, Copy):
+            yield {"name": f"copy {instruction.target.memory.name}", "nodes": [], "flops": 0, **row}
 
 
 def with_target_info(summary: dict[str, Any], info: dict[str, Any]) -> dict[str, Any]:

@@ -228,9 +228,7 @@ class CpuLoaded:
         slots = (ctypes.c_uint64 * (self._code.trace_slots + 1))()
         env = type(self._env)(*self._env)
         env[ENV_TRACE] = ctypes.addressof(slots)
-        before = time.perf_counter()
-        self._run(inputs, outputs, env)
-        elapsed = time.perf_counter() - before
+        elapsed = self._run(inputs, outputs, env)
         cycles = list(slots)[1:]
         names = self._segment.info["trace"]
         per_cycle = elapsed / max(sum(cycles), 1)
@@ -238,7 +236,8 @@ class CpuLoaded:
 
     def _run(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], env: ctypes.Array[ctypes.c_uint64]
-    ) -> None:
+    ) -> float:
+        """The seconds spent in native code: copying inputs and outputs does not count."""
         self._pool.ensure(self._threads)
         try:
             arena = self._idle.pop()
@@ -247,15 +246,18 @@ class CpuLoaded:
         try:
             for view, array in zip(arena.inputs, inputs, strict=True):
                 np.copyto(view, array, casting="no")
+            before = time.perf_counter()
             status = self._code.run(
                 self._constants.ctypes.data, arena.mutable, arena.activations, ctypes.addressof(env)
             )
+            elapsed = time.perf_counter() - before
             if status:
                 raise RunError(f"the compiled program stopped with status {status}")
             if env[ENV_FAULT]:
                 raise RunError(self._fault(env[ENV_FAULT]))
             for array, view in zip(outputs, arena.outputs, strict=True):
                 np.copyto(array, view, casting="no")
+            return elapsed
         finally:
             self._idle.append(arena)
 

@@ -1,0 +1,141 @@
+"""What this machine can do at most, measured by two generated kernels: multiply-adds that stay in registers,
+and reading memory.
+
+They take the way of every other kernel (loop program, code generation, image, thread pool), so their figures
+are what this code generator reaches, not what a data sheet promises.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilewright.config import CompileOptions, usable_cpus
+from tilewright.dtypes import F32
+from tilewright.errors import UsageError
+from tilewright.loops.ir import Role
+from tilewright.loops.parse import parse_kernel
+from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
+from tilewright.program.planner import plan
+from tilewright.targets.cpu.device import CpuDevice
+from tilewright.targets.cpu.target import CpuTarget
+
+# Enough independent chains for two units with a latency of four cycles, with registers to spare everywhere.
+_CHAINS = 12
+_STEPS = 100_000  # turns of the multiply-add kernel: some milliseconds
+_FOOTPRINTS = (16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)  # bytes a thread reads
+_READ_BYTES = 64 << 20  # what a thread reads in one run, over and over where the footprint is smaller
+_RUNS = 12  # the best counts: whatever else runs on the machine only makes a run slower
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """fma_gflops: fp32 multiply-adds of all threads together, two operations each.
+
+    read: (footprint in bytes, GB/s) of all threads together, footprints ascending.
+    """
+
+    threads: int
+    fma_gflops: float
+    read: tuple[tuple[int, float], ...]
+
+    def bandwidth(self, footprint: int) -> float:
+        """GB/s at which so many bytes can be read at best, when they lie in the fastest cache that holds
+        them.
+        """
+        fitting = [rate for size, rate in self.read if size <= footprint]
+        return min(fitting, default=self.read[0][1])
+
+
+def measure_ceilings(threads: int | None = None, options: CompileOptions | None = None) -> Ceilings:
+    """Measure for about a second. threads: None for all usable CPUs. Raises UsageError for more than
+    those.
+    """
+    count = threads or usable_cpus()
+    if count > usable_cpus():
+        raise UsageError(f"{count} threads on {usable_cpus()} usable CPUs have no ceiling of their own")
+    target = CpuTarget(None, options or CompileOptions())
+    lanes = target.machine.lanes()
+    operations = 2 * _CHAINS * lanes * _STEPS * count
+    fma = operations / _best_seconds(target, _fma_text(lanes, count), {}, count)
+    read = []
+    for size in _FOOTPRINTS:
+        rows = size // (4 * _CHAINS * lanes)
+        data = np.ones((count, rows, _CHAINS * lanes), np.float32)
+        turns = max(1, _READ_BYTES // size)
+        seconds = _best_seconds(target, _read_text(lanes, count, rows, turns), {"x": data}, count)
+        read.append((int(data.nbytes), turns * data.nbytes / seconds / 1e9))
+    return Ceilings(count, fma / 1e9, tuple(read))
+
+
+def _fma_text(lanes: int, threads: int) -> str:
+    """Every chain is s = s * a + b with a and b in registers; a below 1 keeps the values finite."""
+    result = f"y: f32[{threads},{_CHAINS},{lanes}]"
+    return f"""kernel fma_ceiling(@in a: f32[{lanes}], @in b: f32[{lanes}], @out {result}) {{
+  parallel for t in 0 .. +{threads} {{
+    alloc s: f32[{_CHAINS},{lanes}] in register {{
+{_chains(lanes, "s[{c}, v] = b[v]")}
+      serial for k in 0 .. +{_STEPS} {{
+{_chains(lanes, "s[{c}, v] = ((s[{c}, v] * a[v]) + b[v])")}
+      }}
+{_chains(lanes, "y[t, {c}, v] = s[{c}, v]")}
+    }}
+  }}
+}}
+"""
+
+
+def _read_text(lanes: int, threads: int, rows: int, turns: int) -> str:
+    """Sums of everything that is read, one a chain, so that no read can be left out."""
+    width, result = _CHAINS * lanes, f"y: f32[{threads},{_CHAINS},{lanes}]"
+    return f"""kernel read_ceiling(@in x: f32[{threads},{rows},{width}], @out {result}) {{
+  parallel for t in 0 .. +{threads} {{
+    alloc s: f32[{_CHAINS},{lanes}] in register {{
+{_chains(lanes, "s[{c}, v] = 0.0:f32")}
+      serial for n in 0 .. +{turns} {{
+        serial for k in 0 .. +{rows} {{
+{_chains(lanes, "s[{c}, v] = (s[{c}, v] + x[t, k, (v + {at})])")}
+        }}
+      }}
+{_chains(lanes, "y[t, {c}, v] = s[{c}, v]")}
+    }}
+  }}
+}}
+"""
+
+
+def _chains(lanes: int, statement: str) -> str:
+    lines = [
+        f"vectorized for v in 0 .. +{lanes} {{ {statement.format(c=c, at=c * lanes)} }}"
+        for c in range(_CHAINS)
+    ]
+    return "\n".join(lines)
+
+
+def _best_seconds(target: CpuTarget, text: str, constants: dict[str, np.ndarray], threads: int) -> float:
+    """The shortest run of a kernel whose parameters are inputs, except those that `constants` names."""
+    kernel = parse_kernel(text)
+    memories = [
+        Memory(b.name, b.dtype, b.shape, Space.CONSTANT if b.name in constants else Space.MUTABLE, b.shape)
+        for b in kernel.params
+    ]
+    pairs = list(zip(memories, kernel.roles, strict=True))
+    program = Program(
+        name=kernel.name,
+        inputs=[(m.name, m) for m, role in pairs if role == Role.IN and m.name not in constants],
+        outputs=[(m.name, m) for m, role in pairs if role == Role.OUT],
+        constants={m.name: (m, constants[m.name]) for m in memories if m.name in constants},
+        body=(CallKernel(kernel.name, tuple(Operand(m, role) for m, role in pairs)),),
+        kernels={kernel.name: kernel},
+    )
+    loaded = CpuDevice().load(target.assemble(program, plan(program)), threads)
+    inputs = [np.full(m.shape, 0.5, F32.numpy) for _, m in program.inputs]
+    outputs = [np.empty(m.shape, F32.numpy) for _, m in program.outputs]
+    seconds = []
+    for _ in range(_RUNS):
+        start = time.perf_counter()
+        loaded.run(inputs, outputs)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
