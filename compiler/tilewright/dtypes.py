@@ -15,7 +15,9 @@ from tilewright.errors import VerifyError
 class DType:
     """An element type.
 
-    name: as printed, e.g. `f32`; kind: `float`, `int`, `uint` or `bool`; bits: width in memory.
+    name: as printed, e.g. `f32`; kind: `float`, `int`, `uint`, `bool` or `code`; bits: width in memory.
+    A code is a narrow number that is only stored, moved and converted: an 8- or 4-bit float, a 4- or 2-bit
+    integer. It takes a whole byte everywhere but in files.
     """
 
     name: str
@@ -42,8 +44,17 @@ class DType:
         return self.kind in ("int", "uint")
 
     @property
+    def is_code(self) -> bool:
+        return self.kind == "code"
+
+    @property
+    def file_bits(self) -> int:
+        """Width of an element in a file, where narrow codes are packed from the low bits of a byte on."""
+        return _PACKED.get(self.name, self.bits)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
-        """The NumPy element type (bf16 through ml_dtypes)."""
+        """The NumPy element type (bf16 and codes through ml_dtypes)."""
         return _NUMPY[self.name]
 
     def cast(self, values: object) -> np.ndarray:
@@ -75,7 +86,22 @@ I8, I16, I32, I64 = (DType(f"i{bits}", "int", bits) for bits in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{bits}", "uint", bits) for bits in (8, 16, 32, 64))
 BOOL = DType("bool", "bool", 8)
 
+_CODES: dict[str, np.dtype[Any]] = {
+    "f8e4m3fn": np.dtype(ml_dtypes.float8_e4m3fn),
+    "f8e4m3fnuz": np.dtype(ml_dtypes.float8_e4m3fnuz),
+    "f8e5m2": np.dtype(ml_dtypes.float8_e5m2),
+    "f8e5m2fnuz": np.dtype(ml_dtypes.float8_e5m2fnuz),
+    "f8e8m0": np.dtype(ml_dtypes.float8_e8m0fnu),
+    "f4e2m1": np.dtype(ml_dtypes.float4_e2m1fn),
+    "i4": np.dtype(ml_dtypes.int4),
+    "u4": np.dtype(ml_dtypes.uint4),
+    "i2": np.dtype(ml_dtypes.int2),
+    "u2": np.dtype(ml_dtypes.uint2),
+}
+_PACKED = {"f4e2m1": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}
+
 DTYPES = {t.name: t for t in (F64, F32, F16, BF16, I8, I16, I32, I64, U8, U16, U32, U64, BOOL)}
+DTYPES |= {name: DType(name, "code", 8) for name in _CODES}
 _NUMPY: dict[str, np.dtype[Any]] = {
     "f64": np.dtype(np.float64),
     "f32": np.dtype(np.float32),
@@ -83,6 +109,7 @@ _NUMPY: dict[str, np.dtype[Any]] = {
     "bf16": np.dtype(ml_dtypes.bfloat16),
     "bool": np.dtype(np.bool_),
 } | {f"{p}{b}": np.dtype(f"{'u' if p == 'u' else ''}int{b}") for p in "iu" for b in (8, 16, 32, 64)}
+_NUMPY |= _CODES
 _BY_NUMPY = {numpy: DTYPES[name] for name, numpy in _NUMPY.items()}
 
 

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-from tilewright.dtypes import DTYPES, DType
+from tilewright.dtypes import DTYPES, U8, DType
 from tilewright.errors import ImportModelError
 
 _NAMES: dict[int, str] = {
@@ -26,6 +26,16 @@ _NAMES: dict[int, str] = {
     TensorProto.UINT32: "u32",
     TensorProto.UINT64: "u64",
     TensorProto.BFLOAT16: "bf16",
+    TensorProto.FLOAT8E4M3FN: "f8e4m3fn",
+    TensorProto.FLOAT8E4M3FNUZ: "f8e4m3fnuz",
+    TensorProto.FLOAT8E5M2: "f8e5m2",
+    TensorProto.FLOAT8E5M2FNUZ: "f8e5m2fnuz",
+    TensorProto.FLOAT8E8M0: "f8e8m0",
+    TensorProto.FLOAT4E2M1: "f4e2m1",
+    TensorProto.INT4: "i4",
+    TensorProto.UINT4: "u4",
+    TensorProto.INT2: "i2",
+    TensorProto.UINT2: "u2",
 }
 
 # Where values sit that are not raw bytes; half floats are stored as the integer of their bits.
@@ -70,11 +80,27 @@ def tensor_array(tensor: TensorProto, base_dir: Path | None, where: str) -> np.n
         return _external(tensor, dtype, shape, base_dir, where)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
-        _expect(len(raw), prod(shape) * dtype.bytes, "bytes", where, shape)
-        return np.frombuffer(raw, dtype.numpy).reshape(shape)
+        _expect(len(raw), _file_bytes(dtype, shape), "bytes", where, shape)
+        return _from_bytes(np.frombuffer(raw, np.uint8), dtype, shape)
     values = getattr(tensor, _FIELDS.get(dtype.name, "int32_data"))
-    _expect(len(values), prod(shape), "values", where, shape)
+    _expect(len(values), _file_bytes(dtype, shape) // dtype.bytes, "values", where, shape)
+    if dtype.is_code:
+        return _from_bytes(_from_values(values, U8, where), dtype, shape)
     return _from_values(values, dtype, where).reshape(shape)
+
+
+def _file_bytes(dtype: DType, shape: tuple[int, ...]) -> int:
+    return -(-prod(shape) * dtype.file_bits // 8)
+
+
+def _from_bytes(data: np.ndarray, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    """Elements of the bytes of a file; narrow ones are packed, the first in the lowest bits."""
+    bits = dtype.file_bits
+    if bits >= 8:
+        return data.view(dtype.numpy).reshape(shape)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    unpacked = (data[:, None] >> shifts) & np.uint8((1 << bits) - 1)
+    return unpacked.reshape(-1)[: prod(shape)].view(dtype.numpy).reshape(shape)
 
 
 def _from_values(values: object, dtype: DType, where: str) -> np.ndarray:
@@ -94,7 +120,7 @@ def _external(
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     path = _contained(location, base_dir, where)
-    size = prod(shape) * dtype.bytes
+    size = _file_bytes(dtype, shape)
     offset = _number(entries.get("offset", "0"), "offset", where)
     _expect(_number(entries.get("length", str(size)), "length", where), size, "bytes", where, shape)
     try:
@@ -104,7 +130,7 @@ def _external(
                 f"{where} needs bytes {offset} to {offset + size} of '{location}', which has {available}: "
                 "the external data file is truncated or belongs to another model"
             )
-        return np.fromfile(path, dtype.numpy, prod(shape), offset=offset).reshape(shape)
+        return _from_bytes(np.fromfile(path, np.uint8, size, offset=offset), dtype, shape)
     except OSError as error:
         raise ImportModelError(f"{where}: external data '{path}' cannot be read: {error.strerror}") from error
 

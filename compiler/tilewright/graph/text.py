@@ -82,7 +82,7 @@ def quoted(name: str) -> str:
 def literal(value: Constant) -> str | None:
     """The elements of a small constant in memory order; None when it is large or the text would lose bits."""
     data = value.data
-    if data.size > INLINE:
+    if data.size > INLINE or value.dtype.is_code:
         return None
     text = f"[{', '.join(_element(element, value.dtype) for element in data.reshape(-1))}]"
     exact = value.dtype.is_float and np.isnan(data.astype(np.float64)).any()

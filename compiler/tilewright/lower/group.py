@@ -69,6 +69,8 @@ def literal(value: Value) -> Const | None:
     """The constant that a value of a single element is, to stand in the kernel's code."""
     if not isinstance(value, Constant) or value.data.size != 1 or value.type.storage.tag:
         return None
+    if value.dtype.is_code:
+        return None
     return const(value.data.reshape(-1)[0].item(), value.dtype)
 
 

@@ -132,7 +132,7 @@ def _gelu_numpy(x: np.ndarray, attrs: Attrs) -> np.ndarray:
 
 _ALPHA = "alpha"
 
-unary("Identity", "y = x", lambda x, _: x, lambda x, _: x, (*NUMBERS, "bool"), widen=False)
+unary("Identity", "y = x", lambda x, _: x, lambda x, _: x, (), widen=False)
 unary(
     "Relu",
     "max(x, 0)",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import tilewright.ops.all  # noqa: F401  fills the registry
-from tilewright.dtypes import DType
+from tilewright.dtypes import BF16, DType
 from tilewright.errors import RunError, TilewrightError
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import LOOP_OPERANDS, body_of, leading_results, scan_length
@@ -59,7 +59,7 @@ def _checked_inputs(
 
 
 def _is_float(array: np.ndarray) -> bool:
-    return array.dtype.kind not in "iub"  # the small floats of ml_dtypes have kind V
+    return array.dtype.kind == "f" or array.dtype == BF16.numpy  # that of ml_dtypes has kind V
 
 
 class _Run:

@@ -8,7 +8,6 @@ import numpy as np
 
 from tilewright.frontend.registry import Reader, importer
 from tilewright.frontend.site import Site
-from tilewright.frontend.tensors import element_type, type_name
 from tilewright.graph.ir import Value
 
 _UNARY: dict[str, tuple[int, ...]] = {
@@ -91,17 +90,6 @@ def clip(site: Site) -> Sequence[Value]:
 def _scalar(site: Site, bound: Value | None) -> Value | None:
     """Exporters write bounds of shape [1] too."""
     return bound if bound is None else site.reshape(bound, ())
-
-
-@importer("Cast", 6, 9, 13, 19, 21, 23, 24, 25, 28)
-def cast(site: Site) -> Sequence[Value]:
-    """Attributes of conversions to 8-bit floats have no effect on the supported types."""
-    code = site.attr("to")
-    dtype = element_type(code)
-    if dtype is None:
-        raise site.fail(f"element type {type_name(code)} is not supported")
-    x = site.operand(0)
-    return [x if dtype == x.dtype else site.emit("Cast", x, to=dtype)]
 
 
 @importer("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)

@@ -29,12 +29,12 @@ _MEMORY = {"f16": "half", "bf16": "ushort", "bool": "uchar"}
 
 def value_type(dtype: DType) -> str:
     """The C type that an element has in an expression; halves are computed in float."""
-    return _VALUE[dtype.name]
+    return "uchar" if dtype.is_code else _VALUE[dtype.name]
 
 
 def memory_type(dtype: DType) -> str:
     """The C type of an element in a buffer."""
-    return _MEMORY.get(dtype.name, _VALUE[dtype.name])
+    return _MEMORY.get(dtype.name) or value_type(dtype)
 
 
 def private_type(dtype: DType) -> str:
@@ -49,7 +49,7 @@ def literal(value: int | float | bool, dtype: DType) -> str:
     if dtype == BOOL:
         return str(int(value))
     number = int(value)
-    if dtype.kind == "uint":
+    if dtype.kind in ("uint", "code"):
         return f"(({value_type(dtype)}){number}{'UL' if dtype.bits == 64 else 'u'})"
     suffix = "L" if dtype.bits == 64 else ""
     if number == -(2 ** (dtype.bits - 1)) and dtype.bits >= 32:  # C has no literal of the smallest number
