@@ -108,9 +108,9 @@ def _check_zero(name: str, scale: TensorType, zero: TensorType | None, dtype: DT
         )
 
 
-def _precision(scale: DType, attrs: Attrs) -> DType:
-    """The type in which the quotient is rounded; integer scales divide in f64."""
-    precision: DType = attrs[PRECISION] or scale
+def quotient_type(scale: DType, precision: DType | None) -> DType:
+    """The type in which a quotient is rounded; integer scales divide in f64."""
+    precision = precision or scale
     return precision if precision.is_float else F64
 
 
@@ -128,7 +128,7 @@ def _quantize_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tup
     x, scale, zero = required(arrays, 0), required(arrays, 1), arrays[2]
     over = granularity("QuantizeLinear", x.shape, scale.shape, attrs[AXIS], attrs[BLOCK])
     scale_type = DType.of(scale.dtype)
-    precision = scale_type if scale_type == F64 else _precision(scale_type, attrs)
+    precision = scale_type if scale_type == F64 else quotient_type(scale_type, attrs[PRECISION])
     work = F64 if precision == F64 else F32
     with np.errstate(all="ignore"):
         quotient = x.astype(work.numpy) / spread_numpy(scale, x.shape, over).astype(work.numpy)
@@ -142,14 +142,18 @@ def _quantize_lower(build: Builder, node: Node) -> tuple[Value, ...]:
     attrs = attributes(node)
     x, scale, zero = node.operand(0), node.operand(1), node.inputs[2] if len(node.inputs) > 2 else None
     over = granularity("QuantizeLinear", x.shape, scale.shape, attrs[AXIS], attrs[BLOCK])
-    precision = _precision(scale.dtype, attrs)
+    y = build.op("Round", quotient(build, x, scale, over, quotient_type(scale.dtype, attrs[PRECISION])))
+    if zero is not None:
+        y = build.op("Add", y, as_type(build, spread(build, zero, x.shape, over), y.dtype))
+    return (saturated(build, y, attrs[TO]),)
+
+
+def quotient(build: Builder, x: Value, scale: Value, over: Granularity, precision: DType) -> Value:
+    """x / scale rounded to `precision`, as f32 or f64."""
     work = F64 if precision == F64 else F32
     divisor = as_type(build, spread(build, scale, x.shape, over), work)
-    quotient = build.op("Div", as_type(build, x, work), divisor)
-    y = build.op("Round", as_type(build, as_type(build, quotient, precision), work))
-    if zero is not None:
-        y = build.op("Add", y, as_type(build, spread(build, zero, x.shape, over), work))
-    return (saturated(build, y, attrs[TO]),)
+    ratio = build.op("Div", as_type(build, x, work), divisor)
+    return as_type(build, as_type(build, ratio, precision), work)
 
 
 def as_type(build: Builder, value: Value, dtype: DType) -> Value:
@@ -159,8 +163,8 @@ def as_type(build: Builder, value: Value, dtype: DType) -> Value:
 
 def _dequantize_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     x, scale = required(types, 0), required(types, 1)
-    if not x.dtype.is_integer:
-        raise VerifyError(f"DequantizeLinear: x has element type {x.dtype}, expected an integer")
+    if not x.dtype.is_integer and x.dtype != F32:
+        raise VerifyError(f"DequantizeLinear: x has element type {x.dtype}, expected an integer or f32")
     granularity("DequantizeLinear", x.shape, scale.shape, attrs[AXIS], attrs[BLOCK])
     _check_zero("DequantizeLinear", scale, types[2], x.dtype)
     return (TensorType(attrs[TO], x.shape),)
@@ -170,9 +174,9 @@ def _dequantize_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> t
     x, scale, zero = required(arrays, 0), required(arrays, 1), arrays[2]
     over = granularity("DequantizeLinear", x.shape, scale.shape, attrs[AXIS], attrs[BLOCK])
     work = np.float64 if scale.dtype == np.float64 else np.float32
-    whole = x.astype(np.int32)
+    whole = x.astype(np.int32) if x.dtype.kind in "iu" else x.astype(work)
     if zero is not None:
-        whole = whole - spread_numpy(zero, x.shape, over).astype(np.int32)
+        whole = whole - spread_numpy(zero, x.shape, over).astype(whole.dtype)
     with np.errstate(all="ignore"):
         y = whole.astype(work) * spread_numpy(scale, x.shape, over).astype(work)
         return (y.astype(work if work is np.float64 else attrs[TO].numpy),)
@@ -182,9 +186,9 @@ def _dequantize_lower(build: Builder, node: Node) -> tuple[Value, ...]:
     attrs = attributes(node)
     x, scale, zero = node.operand(0), node.operand(1), node.inputs[2] if len(node.inputs) > 2 else None
     over = granularity("DequantizeLinear", x.shape, scale.shape, attrs[AXIS], attrs[BLOCK])
-    whole = as_type(build, x, I32)
+    whole = as_type(build, x, I32 if x.dtype.is_integer else F32)
     if zero is not None:
-        whole = build.op("Sub", whole, as_type(build, spread(build, zero, x.shape, over), I32))
+        whole = build.op("Sub", whole, as_type(build, spread(build, zero, x.shape, over), whole.dtype))
     factor = as_type(build, spread(build, scale, x.shape, over), F32)
     return (as_type(build, build.op("Mul", as_type(build, whole, F32), factor), attrs[TO]),)
 

@@ -282,6 +282,27 @@ def test_qz7_without_a_zero_point_the_result_is_unsigned(one: One) -> None:
     same(y, [2, 0, 255])
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("INT4", [7, -8, 2, 4]),
+        ("UINT4", [15, 0, 2, 4]),
+        ("INT2", [1, -2, 1, 1]),
+        ("UINT2", [3, 0, 2, 3]),
+        ("FLOAT8E4M3FN", [448, -448, 2.5, 3.5]),
+        ("FLOAT4E2M1", [6, -6, 2, 4]),
+    ],
+)
+def test_narrow_types_saturate(run: Run, kind: str, expected: list[float]) -> None:
+    dtype = getattr(TensorProto, kind)
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s"], ["q"], output_dtype=dtype),
+        helper.make_node("DequantizeLinear", ["q", "s"], ["y"]),
+    ]
+    x = f32(1000, -1000, 2.5, 3.5)
+    same(run(nodes, {"x": x, "s": _scalar(1)}, ["y"], opset=25)[0], expected)
+
+
 def test_infinities_saturate_when_quantised(one: One) -> None:
     y = one("QuantizeLinear", f32(inf, -inf), _scalar(1), _scalar(0, np.int8))
     same(y, [127, -128])
