@@ -111,6 +111,8 @@ class _Build:
         for done, node in enumerate(function.nodes):
             self.progress(done, len(function.nodes), node.name)
             if node.op in CONTROL_FLOW:
+                for part in (part for inner in node.bodies for part in inner.nodes):
+                    part.origin = part.origin or node.origin  # what an operator was lowered to is part of it
                 lower = {"Scan": self._scan, "Loop": self._loop, "If": self._branch}[node.op]
                 body += lower(node, operands)
             elif _is_view(node):
