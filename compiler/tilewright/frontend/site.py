@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,7 +13,7 @@ from onnx import AttributeProto, GraphProto
 
 from tilewright.errors import ImportModelError
 from tilewright.frontend.registry import Attributes
-from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.graph.ir import Constant, Function, Node, Placeholder, Value
 from tilewright.ops.operator import REGISTRY, Builder
 from tilewright.types import TensorType
 
@@ -221,13 +221,20 @@ class Site:
         return value if target == value.shape else self.emit("Reshape", value, shape=target)
 
 
+@dataclass(eq=False)
+class KnownInput(Placeholder):
+    """An input that shape operands know the value of; as data it is read at run time."""
+
+    data: np.ndarray = field(default_factory=lambda: np.zeros(()), repr=False)
+
+
 class _NotConstantError(Exception):
     """Says what a value depends on."""
 
 
 def small_constant(value: Value) -> np.ndarray | None:
     """The value when it has few elements and follows from constants."""
-    if value.type.is_bounded or prod(value.shape) > _SMALL:
+    if prod(value.shape) > _SMALL:
         return None
     try:
         return evaluate_constant(value)
@@ -244,7 +251,7 @@ def evaluate_constant(value: Value) -> np.ndarray:
         if id(current) in known:
             stack.pop()
             continue
-        if isinstance(current, Constant):
+        if isinstance(current, Constant | KnownInput):
             known[id(current)] = current.data
             continue
         node = current.producer

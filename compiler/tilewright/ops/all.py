@@ -35,6 +35,7 @@ from tilewright.ops import (
     reduction,
     resize,
     scatter,
+    selection,
     softmax,
     sorting,
     spatial_conv_integer,
@@ -45,7 +46,9 @@ from tilewright.ops import (
     spatial_roi_pool,
     spectral,
     storage,
+    suppression,
     transposed_convolution,
+    unique,
 )
 
 __all__ = [
@@ -83,6 +86,7 @@ __all__ = [
     "reduction",
     "resize",
     "scatter",
+    "selection",
     "softmax",
     "sorting",
     "spatial_conv_integer",
@@ -93,5 +97,7 @@ __all__ = [
     "spatial_roi_pool",
     "spectral",
     "storage",
+    "suppression",
     "transposed_convolution",
+    "unique",
 ]

@@ -29,6 +29,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     reduction,
     resize,
     sampling,
+    selection,
     shape,
     spatial,
     spectral,
