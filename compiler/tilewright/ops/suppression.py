@@ -164,10 +164,10 @@ def _loops(types: Types, attrs: Attrs, outputs: Sequence[TensorType]) -> Kernel:
 
         program = seq(
             cleared(selected),
-            cleared(alive),
             put(found, 0),
             nest("c", (batch, classes), one),
             store(total, const(0), get(found)),
+            cleared(alive),
         )
         return with_cells([found, taken, best, score, more], program)
 
@@ -186,8 +186,8 @@ def _number(buffer: Buffer | None, dtype: DType) -> Expr:
 
 operator(
     "NonMaxSuppression",
-    "of boxes [B,N,4] that overlap, those with the highest scores [B,C,N]: (batch, class, box) in rows, how many, "
-    "and the boxes left of the last class (scratch). Corners of a diagonal, or `center`: middle and size",
+    "of boxes [B,N,4] that overlap, those with the highest scores [B,C,N]: (batch, class, box) in rows, how "
+    "many, and scratch. Boxes are corners of a diagonal, or with `center` their middle and size",
     [
         Operand("boxes", (F32.name, "f64")),
         Operand("scores", (F32.name, "f64")),

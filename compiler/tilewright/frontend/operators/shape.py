@@ -8,6 +8,7 @@ from math import prod
 from tilewright.frontend.registry import Attributes, importer
 from tilewright.frontend.site import Site
 from tilewright.graph.ir import Value
+from tilewright.types import Bounded
 
 
 @importer("Reshape", 5, 13, 14, 19, 21, 23, 24, 25)
@@ -21,6 +22,11 @@ def reshape(site: Site) -> Sequence[Value]:
         wanted = [x.shape[axis] if extent == 0 else extent for axis, extent in enumerate(wanted)]
     if wanted.count(-1) > 1 or any(extent < -1 for extent in wanted):
         raise site.fail(f"target {list(target)} has more than one -1 or an extent below -1")
+    bounded = [extent for extent in x.shape if isinstance(extent, Bounded)]
+    if -1 in wanted and len(bounded) == 1 and bounded[0] not in wanted:
+        others = prod(extent for extent in wanted if extent != -1)
+        if others == prod(extent for extent in x.shape if not isinstance(extent, Bounded)):
+            wanted[wanted.index(-1)] = bounded[0]  # what is left is the size that depends on data
     if -1 in wanted:
         rest = prod(extent for extent in wanted if extent != -1)
         if rest == 0 or prod(x.shape) % rest:
