@@ -13,7 +13,7 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, DTYPES, F32, F64, I32, U8, U32, U64, DType
 from tilewright.errors import VerifyError
-from tilewright.expr import Expr, add, binary, call, cast, const, logical_and, mul, read, select, sub
+from tilewright.expr import Expr, add, binary, call, cast, const, mul, read, select, sub
 from tilewright.ops.declaration import operator, required
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
 from tilewright.tensor.ir import Tensor, compute
@@ -57,6 +57,8 @@ FORMATS = {
 }
 _SCALE = "f8e8m0"  # a power of two: only an exponent, with bias 127
 _ROUNDINGS = ("up", "down", "nearest")
+# Bits of f32 numbers: all but the sign, infinity, and the smallest power that f8e8m0 has, 2**-127.
+_INFINITY_AND_FRACTION, _INFINITY, _SMALLEST_POWER = 0x7FFFFFFF, 0x7F800000, 0x00400000
 CODES = tuple(name for name, dtype in DTYPES.items() if dtype.is_code)
 
 
@@ -187,31 +189,32 @@ def _rounded_once(x: np.ndarray) -> np.ndarray:
 
 
 def _scale_numpy(bits: np.ndarray, attrs: Attrs) -> np.ndarray:
-    exponent, fraction = (bits >> 23) & 0xFF, bits & 0x7FFFFF
-    more = fraction > 0
-    if attrs["round_mode"] == "nearest":
-        more = (fraction > 0x400000) | ((fraction == 0x400000) & (exponent > 0))
-    if attrs["round_mode"] == "down":
-        more = np.zeros_like(more)
+    magnitude = bits & _INFINITY_AND_FRACTION
+    tiny = magnitude < _SMALLEST_POWER
+    exponent = magnitude >> 23
+    # 2**-127 is a denormal f32: its fraction is worth half of the others'
+    fraction = np.where(exponent == 0, (magnitude - _SMALLEST_POWER) * 2, magnitude & 0x7FFFFF)
+    limits = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}
+    code = exponent + (~tiny & (fraction > limits[attrs["round_mode"]]))
     if attrs["saturate"]:
-        more = more & (exponent != 0xFE)
-    return np.asarray(np.where(exponent == 0xFF, exponent, exponent + more))
+        code = np.minimum(np.where(tiny, 0, code), 0xFE)
+    else:
+        code = np.where(tiny, 0xFF, np.minimum(code, 0xFF))
+    return np.asarray(np.where(magnitude > _INFINITY, 0xFF, code))
 
 
 def _encoded_scale(x: Expr, attrs: Attrs) -> Expr:
-    """The exponent, rounded; a sign is lost, infinity and NaN are NaN."""
-    bits = call("bitcast", x, dtype=U32)
-    exponent = _and(binary("shr", bits, _u32(23)), _u32(0xFF))
-    fraction, half = _and(bits, _u32(0x7FFFFF)), _u32(0x400000)
-    more: Expr = const(attrs["round_mode"] != "down", BOOL)
-    if attrs["round_mode"] == "up":
-        more = binary("gt", fraction, _u32(0))
-    if attrs["round_mode"] == "nearest":
-        tie = logical_and(binary("eq", fraction, half), binary("gt", exponent, _u32(0)))
-        more = binary("or", binary("gt", fraction, half), tie)
-    last = 0xFE if attrs["saturate"] else 0xFF
-    more = logical_and(more, binary("lt", exponent, _u32(last)))
-    return cast(add(exponent, cast(more, U32)), U8)
+    """The exponent, rounded; a sign is lost. The fraction of 2**-127, a denormal f32, is worth half."""
+    magnitude = _and(call("bitcast", x, dtype=U32), _u32(_INFINITY_AND_FRACTION))
+    tiny = binary("lt", magnitude, _u32(_SMALLEST_POWER))
+    exponent = binary("shr", magnitude, _u32(23))
+    smallest = mul(sub(magnitude, _u32(_SMALLEST_POWER)), _u32(2))
+    fraction = select(binary("eq", exponent, _u32(0)), smallest, _and(magnitude, _u32(0x7FFFFF)))
+    limit = {"up": 0, "down": 0x7FFFFF, "nearest": 0x3FFFFF}[attrs["round_mode"]]
+    code = add(exponent, cast(binary("gt", fraction, _u32(limit)), U32))
+    largest, below = (0xFE, 0) if attrs["saturate"] else (0xFF, 0xFF)
+    code = select(tiny, _u32(below), binary("min", code, _u32(largest)))
+    return cast(select(binary("gt", magnitude, _u32(_INFINITY)), _u32(0xFF), code), U8)
 
 
 def _encoded_float(x: Expr, form: Format, saturate: bool) -> Expr:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from case import Case
 from compiled_case import check_compiled
-from indexing_cases import indexing_cases
+from indexing_cases import code_cases, indexing_cases
 from onnx import helper, numpy_helper
 
 import tilewright as tw
@@ -20,6 +20,11 @@ TARGETS = ("numpy", "cpu")
 
 @pytest.mark.parametrize("case", CASES[::5], ids=str)
 def test_compiled_equals_numpy_meaning(case: Case, tmp_path: Path) -> None:
+    check_compiled(case, tmp_path)
+
+
+@pytest.mark.parametrize("case", list(code_cases()), ids=str)
+def test_codes(case: Case, tmp_path: Path) -> None:
     check_compiled(case, tmp_path)
 
 
@@ -136,6 +141,17 @@ def test_ix6_running_sums(target: str, known: bool, tmp_path: Path) -> None:
         model = Model({"x": x}).constant("axis", axis) if known else Model({"x": x, "axis": axis})
         model.node("CumSum", ["x", "axis"], ["y"], exclusive=exclusive, reverse=reverse)
         assert model.run(target, tmp_path, y=np.float32)["y"].tolist() == [wanted]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sm3_the_first_maximum_wins(target: str, tmp_path: Path) -> None:
+    x = np.array([[[1, 3], [3, 3]], [[2, 2], [0, 1]]], np.float32)
+    for opset, expected in [
+        (13, [[[0, 1], [1, 0]], [[1, 1], [0, 0]]]),
+        (11, [[[0, 1], [0, 0]], [[1, 0], [0, 0]]]),
+    ]:
+        model = Model({"x": x}, opset).node("Hardmax", ["x"], ["y"], axis=1)
+        assert model.run(target, tmp_path, y=np.float32)["y"].tolist() == expected
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -127,3 +127,27 @@ def _bits() -> Iterator[Case]:
         yield Case("BitCast", [x.astype(a.numpy)], {"of": a, "to": b})
         yield Case("BitCast", [x.astype(a.numpy).view(b.numpy)], {"of": b, "to": a})
     yield Case("BitCast", [np.array([True, False])], {"of": dtypes.BOOL, "to": dtypes.U8})
+
+
+def code_cases() -> Iterator[Case]:
+    """Every code decoded; numbers around all of them, halfway and beyond, encoded."""
+    for dtype in (d for d in dtypes.DTYPES.values() if d.is_code):
+        codes = np.arange(1 << dtype.file_bits, dtype=np.uint8).view(dtype.numpy)
+        yield Case("Decode", [codes])
+        if not dtype.name.startswith("f"):
+            yield Case("Encode", [whole(40, dtype=np.int32, low=-40, high=40)], {"to": dtype})
+            continue
+        exact = codes.astype(np.float64)
+        exact = np.sort(exact[np.isfinite(exact)])
+        middle = (exact[1:] + exact[:-1]) / 2
+        beyond = np.array([np.nan, np.inf, 0.0, 1e30, 1e-30, exact[-1] * 1.03, exact[-1] * 1.07])
+        near = [np.nextafter(middle, np.inf), np.nextafter(middle, -np.inf)]
+        numbers = np.concatenate([exact, middle, *near, beyond])
+        powers = dtype.name == "f8e8m0"
+        numbers = np.abs(numbers) if powers else np.concatenate([numbers, -numbers])
+        for saturate in (False, True):
+            for mode in ("up", "down", "nearest") if powers else ("up",):
+                attrs = {"to": dtype, "saturate": saturate, "round_mode": mode}
+                yield Case("Encode", [numbers.astype(np.float32)], attrs)
+                if not powers:
+                    yield Case("Encode", [numbers], attrs)

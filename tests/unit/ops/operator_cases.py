@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attention_and_spectral_cases import attention_cases, linear_attention_cases, transform_cases
 from case import HALVES, Case, flags, loose, normal, positive, whole
-from indexing_cases import indexing_cases
+from indexing_cases import code_cases, indexing_cases
 from normalization_cases import normalization_cases
 from pointwise_cases import pointwise_cases, quantized_cases
 from product_and_loss_cases import product_and_loss_cases
@@ -349,6 +349,7 @@ def all_cases() -> list[Case]:
         _rest,
         normalization_cases,
         indexing_cases,
+        code_cases,
         pointwise_cases,
         quantized_cases,
         recurrent_cases,

@@ -21,7 +21,7 @@ from tilewright.types import TensorType
 
 CASES = all_cases()
 # Operators whose results have a declared element type, whatever their operands have.
-TYPED = ("Cast", "BitCast", "RandomUniform")
+TYPED = ("Cast", "BitCast", "RandomUniform", "Decode", "Encode")
 
 
 def types_of(case: Case) -> list[TensorType | None]:
