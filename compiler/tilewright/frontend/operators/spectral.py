@@ -81,7 +81,8 @@ def _window(shape: Callable[[np.ndarray], np.ndarray]) -> Reader:
         if not 0 <= size <= _LARGEST:
             raise site.fail(f"a window of {size} elements is not possible")
         turns = size if site.flag("periodic", 1) else size - 1
-        values = shape(2 * np.pi * np.arange(size) / max(1, turns))
+        # A symmetric window of one element is its own middle.
+        values = shape(2 * np.pi * np.arange(size) / turns) if turns > 0 else np.ones(size)
         dtype = element_type(site.attr("output_datatype", 1))
         assert dtype is not None
         return [site.constant(values.astype(dtype.numpy))]
