@@ -16,6 +16,8 @@ from tilewright.ops.operator import Attr, Attrs, Builder, Operand
 from tilewright.ops.windows import Transposed, transposed_windows
 from tilewright.types import TensorType
 
+MAX_PHASES = 8  # convolutions that one transposed convolution becomes at most
+
 
 def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     same_dtype("ConvTranspose", types)
@@ -62,11 +64,12 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
 
 
 def _lower(build: Builder, node: Node) -> tuple[Value, ...]:
-    """One of three forms.
+    """One of four forms.
 
     1. One input pixel, one group: a matrix product gives all taps at once.
-    2. No dilation: a convolution with a channel for each phase of the stride, then a pixel shuffle.
-    3. Otherwise: zeros between the pixels, then a convolution with the mirrored kernel.
+    2. No dilation, few phases: a convolution for each phase of the stride, then a pixel shuffle.
+    3. No dilation: one convolution with channels for all phases, whose border is in vain, then the same.
+    4. Otherwise: zeros between the pixels, then a convolution with the mirrored kernel.
     """
     x, w = node.operand(0), node.operand(1)
     bias = node.inputs[2] if len(node.inputs) > 2 else None
@@ -75,6 +78,8 @@ def _lower(build: Builder, node: Node) -> tuple[Value, ...]:
     dense = all(a.dilation == 1 for a in over)
     if dense and attrs["group"] == 1 and all(a.extent == 1 for a in over):
         return (_from_one_pixel(build, x, w, bias, over),)
+    if dense and 1 < prod(a.stride for a in over) <= MAX_PHASES:
+        return (_phase_by_phase(build, x, w, bias, over, attrs["group"]),)
     if dense:
         return (_by_phases(build, x, w, bias, over, attrs["group"]),)
     return (_by_zero_insertion(build, x, w, bias, over, attrs["group"]),)
@@ -119,6 +124,53 @@ def _by_phases(
     sizes = [n * s for n, s in zip(counts, phases, strict=True)]
     shuffled = build.op("Reshape", mixed, shape=(x.shape[0], channels, *sizes))
     return _window(build, shuffled, [q * a.stride for q, a in zip(skipped, over, strict=True)], over)
+
+
+def _phase_by_phase(
+    build: Builder, x: Value, w: Value, bias: Value | None, over: Sequence[Transposed], group: int
+) -> Value:
+    """Results of one residue modulo the stride are a convolution of their own, with just the padding
+    needed.
+    """
+    rank, channels = len(over), w.shape[1] * group
+    taps = [-(-a.kernel // a.stride) for a in over]
+    strides = [a.stride for a in over]
+    packed = _phase_weights(build, w, taps, over, group)
+    inputs = packed.shape[1]
+    split = build.op("Reshape", packed, shape=(channels, prod(strides), inputs, *taps))
+    counts = [-(-a.outputs // a.stride) for a in over]
+    parts = []
+    for residues in np.ndindex(*strides):
+        first = [r + a.before for r, a in zip(residues, over, strict=True)]
+        phase = int(np.ravel_multi_index([f % s for f, s in zip(first, strides, strict=True)], strides))
+        before = [m - 1 - f // s for m, f, s in zip(taps, first, strides, strict=True)]
+        after = [n - a.extent - b + m - 1 for n, a, b, m in zip(counts, over, before, taps, strict=True)]
+        source = x
+        if min(*before, *after) < 0:  # a convolution cannot crop
+            crop = [min(0, n) for n in (*before, *after)]
+            source = build.op("Pad", x, None, pads=(0, 0, *crop[:rank], 0, 0, *crop[rank:]))
+        weights = build.op("Reshape", _plane(build, split, phase), shape=(channels, inputs, *taps))
+        pads = tuple(max(0, n) for n in (*before, *after))
+        parts.append(build.op("Conv", source, weights, bias, pads=pads, group=group, **_units(rank)))
+    stacked = build.op("Concat", *parts, axis=1)
+    split = build.op("Reshape", stacked, shape=(x.shape[0], *strides, channels, *counts))
+    order = (0, 1 + rank, *chain.from_iterable((2 + rank + a, 1 + a) for a in range(rank)))
+    sizes = [n * s for n, s in zip(counts, strides, strict=True)]
+    mixed = build.op("Transpose", split, perm=order)
+    shuffled = build.op("Reshape", mixed, shape=(x.shape[0], channels, *sizes))
+    return _window(build, shuffled, [a.before for a in over], over)
+
+
+def _plane(build: Builder, x: Value, index: int) -> Value:
+    """x[:, index : index + 1]."""
+    return build.op(
+        "Slice",
+        x,
+        starts=tuple(index if axis == 1 else 0 for axis in range(x.type.rank)),
+        ends=tuple(index + 1 if axis == 1 else n for axis, n in enumerate(x.shape)),
+        axes=tuple(range(x.type.rank)),
+        steps=(1,) * x.type.rank,
+    )
 
 
 def _phase_weights(

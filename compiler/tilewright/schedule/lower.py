@@ -249,6 +249,13 @@ def _guarded(guards: Sequence[Expr], stmt: Stmt) -> Stmt:
     return If(logical_and(*guards), stmt) if guards else stmt
 
 
+def inlined_bodies(schedule: Schedule, stage: str) -> tuple[Expr, ...]:
+    """The bodies of a stage as they will be lowered, inlined stages in place; the schedule is left alone."""
+    state = Schedule(schedule.outputs, schedule.steps).state
+    _inline(state)
+    return state.stage(stage).stage.bodies
+
+
 def _inline(state: State) -> None:
     """Put the bodies of inlined stages in place of their reads, producers first."""
     for producer in state.stages.values():

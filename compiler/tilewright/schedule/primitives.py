@@ -321,10 +321,11 @@ class CacheRead(Primitive):
 
 @dataclass(frozen=True)
 class Rfactor(Primitive):
-    """Partial sums: a new stage `NAME.rf` reduces one block of the terms, the stage itself reduces the blocks.
+    """Partial sums: a new stage `NAME.rf` reduces one block of the terms, the stage itself reduces the
+    blocks.
 
-    The axes `outer` and the blocks of `factor` turns of `axis` become data axes of the new stage, in front. Sums of blocks
-    are more accurate than one long sum, and blocks can be computed apart.
+    The axes `outer` and the blocks of `factor` turns of `axis` become data axes of the new stage, in front.
+    Sums of blocks are more accurate than one long sum, and blocks can be computed apart.
 
         c = sum(f(k) for k in 0..n)   ->   c.rf[b] = sum(f(b * factor + k) for k in 0..factor)
                                            c = sum(c.rf[b] for b in 0..ceil(n / factor))

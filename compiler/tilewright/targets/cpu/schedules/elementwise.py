@@ -6,8 +6,11 @@ for axes in the order in which the result lies in memory (parallel outermost):
 
 from __future__ import annotations
 
+from tilewright.expr import Binary, Const, Expr, Var, children
+from tilewright.loops.affine import Bounds, linear
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
+from tilewright.schedule.lower import inlined_bodies
 from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.schedules.common import (
     PARALLEL_WORK,
@@ -20,6 +23,7 @@ from tilewright.targets.cpu.schedules.common import (
 from tilewright.tensor.ir import stages_of
 
 MAX_VECTORS = 4
+MAX_MODULUS = 4  # turns of a loop that are written out because its remainder decides what is read
 
 
 def applies(group: Group) -> bool:
@@ -46,20 +50,52 @@ def _nest(
         return
     bits = max(8, s.state.stage(result).stage.dtypes[0].bits)
     lanes = machine.lanes(max(32, bits))
-    contiguous = axis(result, order[-1])
+    outer = [axis(result, p) for p in order[:-1]]
     extents = {axis(result, p): shape[p] for p in order[:-1]}
-    outer = list(extents)
+    inner = _split_by_moduli(s, result, outer, extents)
     if shape[order[-1]] > 1:
         vectors = max(1, min(MAX_VECTORS, shape[order[-1]] // lanes))
-        block, within = s.split(result, contiguous, lanes * vectors)
+        block, within = s.split(result, axis(result, order[-1]), lanes * vectors)
         vector, lane = s.split(result, within, lanes)
         extents[block] = -(-shape[order[-1]] // (lanes * vectors))
-        s.reorder(result, *outer, block, vector, lane)
+        s.reorder(result, *outer, *inner, block, vector, lane)
         s.unroll(result, vector)
         s.vectorize(result, lane)
-        outer.append(block)
+        if not inner:
+            outer.append(block)
     elif outer:
-        s.reorder(result, *outer)
+        s.reorder(result, *outer, *inner)
+    for name in inner:
+        s.unroll(result, name)
     shared = parallel_axis(extents, outer)
     if shared is not None and size >= PARALLEL_WORK:
         s.parallel(result, shared)
+
+
+def _split_by_moduli(s: Schedule, result: str, outer: list[str], extents: dict[str, int]) -> list[str]:
+    """Split loops whose index is taken modulo a small number by that number, and name the inner loops.
+
+    Written out, they decide what depends on the remainder: a pixel shuffle reads each phase without asking
+    which.
+    """
+    ranges = Bounds({a.name: (0, a.extent - 1) for a in s.state.stage(result).stage.axes})
+    bodies = [ranges.simplify(body) for body in inlined_bodies(s, result)]
+    inner: list[str] = []
+    for position, name in enumerate(outer):
+        factor = max((_modulus(body, name) for body in bodies), default=1)
+        if factor > 1:
+            outer[position], turn = s.split(result, name, factor)
+            extents[outer[position]] = -(-extents.pop(name) // factor)
+            inner.append(turn)
+    return inner
+
+
+def _modulus(e: Expr, name: str) -> int:
+    """The largest small number modulo which the variable is taken anywhere in the expression; 1 when it is
+    not.
+    """
+    found = max((_modulus(part, name) for part in children(e)), default=1)
+    if isinstance(e, Binary) and e.op == "mod" and isinstance(e.b, Const) and e.b.value <= MAX_MODULUS:
+        taken = linear(e.a).terms.get(Var(name)) == 1
+        return max(found, int(e.b.value)) if taken else found
+    return found
