@@ -59,7 +59,7 @@ class UnboundExecutable(Executable):
             if tensor.name in given:
                 _bind_sizes(tensor, given[tensor.name], dims, sources)
         missing = [tensor for tensor in self._signature.inputs if tensor.name not in given]
-        values = [tensor.name for tensor in missing if tensor.name in self._signature.by_value]
+        values = [tensor.name for tensor in missing if tensor.name in self._signature.needs_values]
         if values:
             raise UsageError(
                 f"input '{values[0]}' decides shapes, so no value can be made up for it; "
@@ -89,7 +89,7 @@ class UnboundExecutable(Executable):
         arrays = {name: np.asarray(array) for name, array in inputs.items()}
         dims, values = bind(self._signature, self._dims, arrays)
         key = (*sorted(dims.items()), *((n, v.shape, v.tobytes()) for n, v in sorted(values.items())))
-        rest = {name: array for name, array in arrays.items() if name not in values}
+        rest = {name: array for name, array in arrays.items() if name not in self._signature.by_value}
         with self._lock:
             executable = self._bound.get(key)
             if executable is None:
@@ -116,8 +116,8 @@ def bind(signature: Signature, dims: Dims, inputs: Values) -> tuple[dict[str, in
     sources = dict.fromkeys(dims, "it was bound before")
     for tensor in signature.inputs:
         _bind_sizes(tensor, inputs[tensor.name], found, sources)
-    by_value = {name: inputs[name] for name in names if name in signature.by_value}
-    return {name: found[name] for name in found if name in sources}, by_value
+    values = {name: inputs[name] for name in names if name in signature.needs_values}
+    return found, values
 
 
 def _bind_sizes(
@@ -147,8 +147,8 @@ def unbound_reason(signature: Signature, dims: Dims) -> str:
     if names:
         options = " ".join(f"--dim {name}=N" for name in names)
         parts.append(f"{_list('size', names)} not bound, give {options}")
-    if signature.by_value:
-        values = sorted(signature.by_value)
+    if signature.needs_values:
+        values = sorted(signature.needs_values)
         parts.append(f"{_list('shape operand', values)} known at a call only, make it an initializer")
     return "; ".join(parts)
 

@@ -165,7 +165,7 @@ def evaluate(
     if signature is None or not unbound_reason(signature, dims or {}):
         return evaluate_function(source.read(dims or {}).entry, inputs, np.dtype(dtype))
     found, values = bind(signature, dims or {}, inputs)
-    rest = {name: array for name, array in inputs.items() if name not in values}
+    rest = {name: array for name, array in inputs.items() if name not in signature.by_value}
     return evaluate_function(source.read(found, values).entry, rest, np.dtype(dtype))
 
 

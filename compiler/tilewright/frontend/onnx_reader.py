@@ -24,6 +24,7 @@ from tilewright.frontend.signature import (
     input_type,
     signature_of,
 )
+from tilewright.frontend.site import KnownInput
 from tilewright.frontend.support import check_supported, opset_of
 from tilewright.graph.ir import Function, Module
 
@@ -36,9 +37,9 @@ def read_model(
     """The graph of an ONNX file.
 
     dims: sizes of named dimensions by name, of unnamed ones as `input:axis`; names that the model does not
-    have are ignored, because one command may read several models. values: arrays for inputs that feed shape
-    operands only (`read_signature` tells which); they become constants. External data is read from the
-    file's folder only. Raises ImportModelError.
+    have are ignored, because one command may read several models. values: arrays for inputs on which shape
+    operands depend (`read_signature` tells which); those that are data as well stay inputs. External data is
+    read from the file's folder only. Raises ImportModelError.
     """
     path = Path(path)
     try:
@@ -123,11 +124,14 @@ def _read(
 ) -> Module:
     opset = _check_model(model)
     graph = model.graph
+    constants: dict[str, np.ndarray] = {}
     if values:
-        check_values(list(values), signature_of(graph))
-    function = _inputs(graph, dims, values)
+        signature = signature_of(graph)
+        check_values(list(values), signature)
+        constants = {name: array for name, array in values.items() if name in signature.by_value}
+    function = _inputs(graph, dims, values, constants)
     reader = GraphReader(function, graph, opset, base_dir)
-    for name, array in values.items():
+    for name, array in constants.items():
         reader.bind(name, array)
     reader.read_nodes()
     for info in graph.output:
@@ -136,17 +140,25 @@ def _read(
     return Module({function.name: function}, function.name)
 
 
-def _inputs(graph: GraphProto, dims: Mapping[str, int], values: Mapping[str, np.ndarray]) -> Function:
-    """The function with its placeholders: inputs that are bound by value are none."""
+def _inputs(
+    graph: GraphProto,
+    dims: Mapping[str, int],
+    values: Mapping[str, np.ndarray],
+    constants: Mapping[str, object],
+) -> Function:
+    """The function with its placeholders. constants: inputs that become none."""
     function = Function("main")
     problems: list[str] = []
     for info in graph_inputs(graph):
-        if info.name in values:
+        if info.name in constants:
             continue
         try:
-            function.add_input(info.name, input_type(info, dims))
+            placeholder = function.add_input(info.name, input_type(info, dims))
         except ImportModelError as error:
             problems.append(str(error))
+            continue
+        if info.name in values:
+            function.inputs[-1] = KnownInput(placeholder.name, placeholder.type, data=values[info.name])
     if problems:
         raise ImportModelError("; ".join(problems))
     return function

@@ -1,14 +1,16 @@
-"""Which operands decide shapes, and which inputs of a model feed nothing else.
+"""Which operands decide shapes, and which inputs of a model they depend on.
 
 A shape operand must be known before kernels are made. An input that feeds shape operands only, directly or
-through arithmetic on sizes, can therefore be bound by its value; no other input ever is.
+through arithmetic on sizes, is therefore bound by its value. A few declared numbers that are data as well are
+bound for the shape operands alone: as data they are read at run time. No other input is ever bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, ValueInfoProto
 
 from tilewright.frontend.support import subgraphs
 
@@ -67,54 +69,88 @@ _ARITHMETIC = frozenset(
             "ReduceProd",
             "ReduceSum",
         ),
-        *("Reshape", "Round", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where"),
+        *("Relu", "Reshape", "Round", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where"),
     }
 )
 
 
-def inputs_bound_by_value(graph: GraphProto) -> frozenset[str]:
-    """Names of the graph's inputs that are used, and by shape operands only."""
+# As many numbers as a list of sizes may have to be bound although it is data as well.
+_FEW = 16
+
+
+@dataclass(frozen=True)
+class Bindable:
+    """Inputs that are bound by value.
+
+    only: they feed nothing but shape operands; also: they are data as well.
+    """
+
+    only: frozenset[str]
+    also: frozenset[str]
+
+
+def bindable_inputs(graph: GraphProto) -> Bindable:
+    """The inputs of a model on which shape operands depend."""
     nodes = list(_all_nodes(graph))
     producers = {name: node for node in nodes for name in node.output if name}
     data = {info.name for info in graph.output}
-    for node in nodes:
-        if node.op_type != "If":
-            data |= {info.name for body in subgraphs(node) for info in body.output}
+    for body in _bodies(graph):
+        data |= {info.name for info in body.output}
     for node in nodes:
         if not _is_arithmetic(node):
             data |= set(_data_operands(node))
-    pending = list(data)
-    while pending:  # what arithmetic makes for a data operand, it makes from data
+    shapes = {name for node in nodes for name in _shape_operands(node)}
+    # what arithmetic makes for an operand, it makes from its own operands
+    data, shapes = _traced(data, producers), _traced(shapes, producers)
+    constant = {tensor.name for tensor in graph.initializer}
+    found = [info for info in graph.input if info.name in shapes and info.name not in constant]
+    return Bindable(
+        only=frozenset(info.name for info in found if info.name not in data),
+        also=frozenset(info.name for info in found if info.name in data and _is_short(info)),
+    )
+
+
+def _traced(names: set[str], producers: Mapping[str, NodeProto]) -> set[str]:
+    """The names, and all that arithmetic computes them from."""
+    found = set(names)
+    pending = list(names)
+    while pending:
         producer = producers.get(pending.pop())
         if producer is None or not _is_arithmetic(producer):
             continue
-        found = set(_data_operands(producer)) - data
-        data |= found
-        pending += found
-    used = {name for node in nodes for name in node.input}
-    constant = {tensor.name for tensor in graph.initializer}
-    return frozenset({info.name for info in graph.input} & used - data - constant)
+        further = set(_data_operands(producer)) - found
+        found |= further
+        pending += further
+    return found
+
+
+def _is_short(info: ValueInfoProto) -> bool:
+    """Whether an input is declared as one number, or as a list of a few."""
+    tensor = info.type.tensor_type
+    extents = [dim.dim_value if dim.HasField("dim_value") else _FEW + 1 for dim in tensor.shape.dim]
+    return tensor.HasField("shape") and len(extents) <= 1 and all(0 < extent <= _FEW for extent in extents)
 
 
 def _is_arithmetic(node: NodeProto) -> bool:
     return node.domain in _STANDARD and node.op_type in _ARITHMETIC
 
 
-def _data_operands(node: NodeProto) -> Iterator[str]:
-    """What the results are made of; those of an If are its branches'."""
-    shapes = _shape_operands(node) if node.domain in _STANDARD else ()
-    yield from (name for index, name in enumerate(node.input) if name and index not in shapes)
-    if node.op_type == "If":
-        yield from (info.name for body in subgraphs(node) for info in body.output)
-
-
-def _shape_operands(node: NodeProto) -> tuple[int, ...]:
-    if node.op_type in _OF_SHAPES:
-        return (0,)
-    if node.op_type == "Loop":  # what its turns give is stacked, as many as the trip count says
-        carried = max(len(node.input) - 2, 0)
-        return (0,) if len(node.output) > carried else ()
+def _positions(node: NodeProto) -> tuple[int, ...]:
+    """Positions of a node's shape operands. The number of turns is one when a Loop stacks what they give."""
+    if node.domain not in _STANDARD:
+        return ()
+    if node.op_type == "Loop":
+        return (0,) if len(node.output) > len(node.input) - 2 else ()
     return SHAPE_OPERANDS.get(node.op_type, ())
+
+
+def _data_operands(node: NodeProto) -> Iterator[str]:
+    shapes = _positions(node)
+    return (name for index, name in enumerate(node.input) if name and index not in shapes)
+
+
+def _shape_operands(node: NodeProto) -> Iterator[str]:
+    return (node.input[index] for index in _positions(node) if index < len(node.input) and node.input[index])
 
 
 def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:

@@ -9,7 +9,7 @@ from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from tilewright.dtypes import DType
 from tilewright.errors import ImportModelError
-from tilewright.frontend.shape_operands import inputs_bound_by_value
+from tilewright.frontend.shape_operands import bindable_inputs
 from tilewright.frontend.tensors import element_type, type_name
 from tilewright.types import Bounded, TensorType
 
@@ -42,12 +42,19 @@ class DeclaredTensor:
 class Signature:
     """What a model takes and gives before sizes are bound.
 
-    by_value: inputs that feed shape operands only, whose values must be known before kernels are made.
+    by_value: inputs that feed shape operands only, whose values must be known before kernels are made;
+    also_by_value: inputs that must be known for shape operands, and are data as well.
     """
 
     inputs: tuple[DeclaredTensor, ...]
     outputs: tuple[DeclaredTensor, ...]
     by_value: frozenset[str]
+    also_by_value: frozenset[str]
+
+    @property
+    def needs_values(self) -> frozenset[str]:
+        """Inputs whose values must be known before kernels are made."""
+        return self.by_value | self.also_by_value
 
     def unbound_dims(self, dims: Dims) -> list[str]:
         """Names of sizes that neither the model nor `dims` gives."""
@@ -59,7 +66,8 @@ def signature_of(graph: GraphProto) -> Signature:
     """The declared inputs, those with an initializer left out, and outputs. Raises ImportModelError."""
     inputs = tuple(declared_input(info) for info in graph_inputs(graph))
     outputs = tuple(_declared_output(info) for info in graph.output)
-    return Signature(inputs, outputs, inputs_bound_by_value(graph))
+    bindable = bindable_inputs(graph)
+    return Signature(inputs, outputs, bindable.only, bindable.also)
 
 
 def graph_inputs(graph: GraphProto) -> Iterable[ValueInfoProto]:
@@ -127,11 +135,11 @@ def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
 
 
 def check_values(values: Sequence[str], signature: Signature) -> None:
-    """Raise ImportModelError unless every name is an input that feeds shape operands only."""
-    wrong = [name for name in values if name not in signature.by_value]
+    """Raise ImportModelError unless every name is an input on which shape operands depend."""
+    wrong = [name for name in values if name not in signature.needs_values]
     if wrong:
         raise ImportModelError(
-            f"input '{wrong[0]}' cannot be bound by value: it is no input, or feeds more than shape operands"
+            f"input '{wrong[0]}' cannot be bound by value: it is no input, or no shape operand depends on it"
         )
 
 

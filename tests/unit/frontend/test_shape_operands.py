@@ -7,7 +7,7 @@ from onnx import TensorProto, helper
 
 from tilewright.errors import ImportModelError
 from tilewright.frontend.onnx_reader import read_bytes, read_signature
-from tilewright.frontend.shape_operands import SHAPE_OPERANDS, inputs_bound_by_value
+from tilewright.frontend.shape_operands import SHAPE_OPERANDS, bindable_inputs
 
 
 def graph_of(nodes, inputs, outputs=("y",)):
@@ -26,11 +26,11 @@ def model_of(graph):
 
 
 def test_the_target_of_a_reshape_is():
-    assert inputs_bound_by_value(graph_of([RESHAPE], [X, S])) == {"s"}
+    assert bindable_inputs(graph_of([RESHAPE], [X, S])).only == {"s"}
 
 
 def test_a_weight_never_is():
-    assert inputs_bound_by_value(graph_of([helper.make_node("MatMul", ["x", "s"], ["y"])], [X, S])) == set()
+    assert bindable_inputs(graph_of([helper.make_node("MatMul", ["x", "s"], ["y"])], [X, S])).only == set()
 
 
 def test_arithmetic_on_sizes_hands_it_on():
@@ -39,12 +39,12 @@ def test_arithmetic_on_sizes_hands_it_on():
         helper.make_node("Concat", ["m", "t"], ["c"], axis=0),
         helper.make_node("Reshape", ["x", "c"], ["y"]),
     ]
-    assert inputs_bound_by_value(graph_of(nodes, [X, S, ("t", TensorProto.INT64, [2])])) == {"s", "t"}
+    assert bindable_inputs(graph_of(nodes, [X, S, ("t", TensorProto.INT64, [2])])).only == {"s", "t"}
 
 
 def test_an_input_that_is_data_too_is_not():
     nodes = [RESHAPE, helper.make_node("Cast", ["s"], ["z"], to=TensorProto.FLOAT)]
-    assert inputs_bound_by_value(graph_of(nodes, [X, S], ("y", "z"))) == set()
+    assert bindable_inputs(graph_of(nodes, [X, S], ("y", "z"))).only == set()
 
 
 def test_arithmetic_that_also_makes_data_is_not_handed_on():
@@ -53,24 +53,45 @@ def test_arithmetic_that_also_makes_data_is_not_handed_on():
         helper.make_node("Reshape", ["x", "m"], ["y"]),
         helper.make_node("Gather", ["x", "m"], ["z"], axis=1),
     ]
-    assert inputs_bound_by_value(graph_of(nodes, [X, S], ("y", "z"))) == set()
+    assert bindable_inputs(graph_of(nodes, [X, S], ("y", "z"))).only == set()
 
 
 def test_a_value_that_an_inner_graph_returns_is_data():
     inner = helper.make_graph([], "then", [], [onnx.ValueInfoProto(name="s")])
     node = helper.make_node("If", ["c"], ["z"], then_branch=inner, else_branch=inner)
     inputs = [X, S, ("c", TensorProto.BOOL, [])]
-    assert inputs_bound_by_value(graph_of([RESHAPE, node], inputs, ("y", "z"))) == set()
+    assert bindable_inputs(graph_of([RESHAPE, node], inputs, ("y", "z"))).only == set()
 
 
 def test_the_operator_of_another_domain_reads_data():
     node = helper.make_node("Reshape", ["x", "s"], ["y"], domain="com.example")
-    assert inputs_bound_by_value(graph_of([node], [X, S])) == set()
+    assert bindable_inputs(graph_of([node], [X, S])).only == set()
+
+
+def test_a_short_list_that_is_data_too_is_known_to_shape_operands():
+    nodes = [RESHAPE, helper.make_node("Cast", ["s"], ["z"], to=TensorProto.FLOAT)]
+    graph = graph_of(nodes, [X, S], ("y", "z"))
+    assert bindable_inputs(graph).also == {"s"}
+    function = read_bytes(model_of(graph), values={"s": np.array([3, 2], np.int64)}).entry
+    assert [value.name for value in function.inputs] == ["x", "s"]
+    assert function.outputs[0].shape == (3, 2)
+    assert any(node.op == "Cast" and node.inputs[0].name == "s" for node in function.nodes)
+
+
+@pytest.mark.parametrize("shape", [["n"], [17], [2, 2], [0]])
+def test_longer_data_is_not(shape):
+    nodes = [
+        helper.make_node("ReduceMax", ["s"], ["m"], keepdims=1),
+        helper.make_node("Expand", ["x", "m"], ["y"]),
+        helper.make_node("Neg", ["s"], ["z"]),
+    ]
+    found = bindable_inputs(graph_of(nodes, [X, ("s", TensorProto.INT64, shape)], ("y", "z")))
+    assert found.only | found.also == set()
 
 
 def test_an_unused_input_is_not():
     relu = helper.make_node("Relu", ["x"], ["y"])
-    assert inputs_bound_by_value(graph_of([relu], [X, S])) == set()
+    assert bindable_inputs(graph_of([relu], [X, S])).only == set()
 
 
 @pytest.mark.parametrize("op", sorted(SHAPE_OPERANDS))

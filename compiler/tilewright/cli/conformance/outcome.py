@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.cli.conformance.cases import Case
 from tilewright.cli.conformance.compare import difference
 from tilewright.errors import CodegenError, ImportModelError, LoweringError
+from tilewright.frontend import onnx_reader  # noqa: F401  loaded here once, not in every worker
 from tilewright.onnx_backend import prepare
 
 # Errors by which the compiler says that it does not support something; anything else is a fault.
