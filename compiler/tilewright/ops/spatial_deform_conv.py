@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from tilewright.dtypes import I64
+from tilewright.dtypes import I32, I64, DType
 from tilewright.errors import VerifyError
 from tilewright.expr import (
     Expr,
@@ -107,42 +107,68 @@ def moved_patches(
 def _patches_compute(
     tensors: Sequence[Tensor | None], attrs: Attrs, types: Sequence[TensorType]
 ) -> tuple[Tensor, ...]:
+    """The channels of a group share the stages of corners and weights; the last stage reads and adds."""
     x, offset, mask = required(tensors, 0), required(tensors, 1), tensors[2]
     over = windows("DeformedPatches", x.shape, attrs["kernel_shape"], attrs)
-    rank, work = len(over), types[0].dtype
-    channels = x.shape[1] // attrs["offset_group"]
+    rank, work, groups = len(over), types[0].dtype, attrs["offset_group"]
+    found = [_corners(offset, mask if axis == 0 else None, axis, over, groups, work) for axis in range(rank)]
     corners = [reduce_axis(2, f"deform.c{axis}") for axis in range(rank)]
-
-    def row(i: Sequence[Expr]) -> Expr:
-        """The tap's number within all groups."""
-        flat = floordiv(i[1], const(channels))
-        for a, tap in zip(over, i[2 : 2 + rank], strict=True):
-            flat = add(mul(flat, const(a.kernel)), tap)
-        return flat
+    channels = x.shape[1] // groups
 
     def element(*i: Expr) -> Expr:
-        outputs = i[2 + rank :]
-        guards, indices, weight = [], [], None
-        for axis, a in enumerate(over):
-            move = read(offset, [i[0], add(mul(row(i), const(rank)), const(axis)), *outputs])
-            p = cast(move, work) + cast(a.position(outputs[axis], i[2 + axis]), work)
-            # Beyond this no corner is inside; the limit keeps the conversion to an integer defined.
-            p = minimum(maximum(p, const(-8, work)), const(a.extent + 8, work))
-            below = call("floor", p)
-            place = add(cast(below, I64), corners[axis].var)
-            guards += [binary("ge", place, const(0)), binary("lt", place, const(a.extent))]
-            indices.append(place)
-            fraction = sub(p, below)
-            share = select(binary("eq", corners[axis].var, const(0)), const(1, work) - fraction, fraction)
-            weight = share if weight is None else mul(weight, share)
-        assert weight is not None
-        pixel = select(logical_and(*guards), read(x, [i[0], i[1], *indices]), const(0, x.dtype))
-        value = mul(cast(pixel, work), weight)
-        if mask is not None:
-            value = mul(value, cast(read(mask, [i[0], row(i), *outputs]), work))
+        where = [[i[0], floordiv(i[1], const(channels)), corner.var, *i[2:]] for corner in corners]
+        places = [read(place, w) for (place, _), w in zip(found, where, strict=True)]
+        inside = logical_and(*(binary("ge", place, const(0, I32)) for place in places))
+        pixel = read(x, [i[0], i[1], *(cast(place, I64) for place in places)])
+        value = cast(select(inside, pixel, const(0, x.dtype)), work)
+        for (_, share), w in zip(found, where, strict=True):
+            value = mul(value, read(share, w))
         return sum_over(value, *corners)
 
     return (compute(types[0].shape, element, "deform"),)
+
+
+def _corners(
+    offset: Tensor, mask: Tensor | None, axis: int, over: Sequence[Window], groups: int, work: DType
+) -> tuple[Tensor, Tensor]:
+    """The two pixels around every moved tap on one axis, i32[N, groups, 2, taps..., outputs...], -1 outside.
+
+    And their weights, times the mask when there is one.
+    """
+    a, rank = over[axis], len(over)
+    kernel, outputs = tuple(w.kernel for w in over), tuple(w.outputs for w in over)
+
+    def row(group: Expr, taps: Sequence[Expr]) -> Expr:
+        """The tap's number within all groups."""
+        for w, tap in zip(over, taps, strict=True):
+            group = add(mul(group, const(w.kernel)), tap)
+        return group
+
+    def at(n: Expr, group: Expr, *i: Expr) -> Expr:
+        taps, output = i[:rank], i[rank:]
+        move = read(offset, [n, add(mul(row(group, taps), const(rank)), const(axis)), *output])
+        p = cast(move, work) + cast(a.position(output[axis], taps[axis]), work)
+        # Beyond this no corner is inside; the limit keeps the conversion to an integer defined.
+        return minimum(maximum(p, const(-8, work)), const(a.extent + 8, work))
+
+    batch = offset.shape[0]
+    position = compute((batch, groups, *kernel, *outputs), at, f"deform_at{axis}")
+
+    def place(n: Expr, group: Expr, corner: Expr, *i: Expr) -> Expr:
+        pixel = add(cast(call("floor", read(position, [n, group, *i])), I64), corner)
+        inside = logical_and(binary("ge", pixel, const(0)), binary("lt", pixel, const(a.extent)))
+        return cast(select(inside, pixel, const(-1)), I32)
+
+    def weight(n: Expr, group: Expr, corner: Expr, *i: Expr) -> Expr:
+        p = read(position, [n, group, *i])
+        fraction = sub(p, call("floor", p))
+        share = select(binary("eq", corner, const(0)), const(1, work) - fraction, fraction)
+        if mask is None:
+            return share
+        return mul(share, cast(read(mask, [n, row(group, i[:rank]), *i[rank:]]), work))
+
+    shape = (batch, groups, 2, *kernel, *outputs)
+    return compute(shape, place, f"deform_place{axis}"), compute(shape, weight, f"deform_weight{axis}")
 
 
 operator(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import F32, F64, I64, DType
+from tilewright.dtypes import F32, F64, I32, I64, DType
 from tilewright.errors import VerifyError
 from tilewright.expr import (
     Expr,
@@ -127,50 +127,63 @@ def _weight(fraction: Expr, tap: Expr, mode: str) -> Expr:
 def _compute(
     tensors: Sequence[Tensor | None], attrs: Attrs, types: Sequence[TensorType]
 ) -> tuple[Tensor, ...]:
-    """A stage of positions that all channels share, then the weighted neighbours."""
+    """All channels share the stages of neighbours and weights, so the last one only reads and adds."""
     x, grid = required(tensors, 0), required(tensors, 1)
-    extents, mode = x.shape[2:], attrs["mode"]
-    rank, work = len(extents), working_type(x.dtype)
-    where = working_type(grid.dtype)
-
-    def position(*i: Expr) -> Expr:
-        """Grids name the innermost axis first."""
-        result = None
-        for axis, extent in enumerate(extents):
-            moved = read(grid, [*i[:-1], const(rank - 1 - axis)])
-            p = _position(cast(moved, where), extent, attrs)
-            result = p if result is None else select(binary("le", i[-1], const(axis - 1)), result, p)
-        assert result is not None
-        return result
-
-    positions = compute((x.shape[0], *types[0].shape[2:], rank), position, "gridsample_at")
+    rank, mode, work = len(x.shape) - 2, attrs["mode"], working_type(x.dtype)
+    found = [_neighbours(grid, axis, x.shape[2:], work, attrs) for axis in range(rank)]
     taps = [reduce_axis(_TAPS[mode], f"gridsample.t{axis}") for axis in range(rank)]
 
-    def neighbour(axis: int, i: Sequence[Expr]) -> tuple[Expr, list[Expr], Expr]:
-        p = read(positions, [i[0], *i[2:], const(axis)])
-        below = call("floor", p)
-        first = add(cast(below, I64), const(-1 if mode == "cubic" else 0))
-        place = first if mode == "nearest" else add(first, taps[axis].var)
-        index, guards = _pixel(place, extents[axis], attrs)
-        fraction = const(0, work) if mode == "nearest" else cast(sub(p, below), work)
-        return index, guards, fraction
-
     def element(*i: Expr) -> Expr:
-        found = [neighbour(axis, i) for axis in range(rank)]
-        guards = [guard for _, more, _ in found for guard in more]
-        pixel = read(x, [i[0], i[1], *(index for index, _, _ in found)])
-        value = select(logical_and(*guards), pixel, const(0, x.dtype))
+        where = [[i[0], const(0) if mode == "nearest" else tap.var, *i[2:]] for tap in taps]
+        places = [read(at, w) for (at, _), w in zip(found, where, strict=True)]
+        pixel = read(x, [i[0], i[1], *(cast(place, I64) for place in places)])
+        if attrs["padding_mode"] == "zeros":
+            inside = logical_and(*(binary("ge", place, const(0, I32)) for place in places))
+            pixel = select(inside, pixel, const(0, x.dtype))
         if mode == "nearest":
-            return value
-        weighted = cast(value, work)
-        for tap, (_, _, fraction) in zip(taps, found, strict=True):
-            weighted = mul(weighted, _weight(fraction, tap.var, mode))
+            return pixel
+        weighted = cast(pixel, work)
+        for (_, share), w in zip(found, where, strict=True):
+            weighted = mul(weighted, read(share, w))
         return sum_over(weighted, *taps)
 
     y = compute(types[0].shape, element, "gridsample")
     if y.dtype == x.dtype:
         return (y,)
     return (compute(y.shape, lambda *i: cast(read(y, i), x.dtype), "gridsample_out"),)
+
+
+def _neighbours(
+    grid: Tensor, axis: int, extents: Sequence[int], work: DType, attrs: Attrs
+) -> tuple[Tensor, Tensor]:
+    """Neighbours of every sample on one axis, i32[N, taps, outputs...], -1 in the padding; their weights.
+
+    Grids name the innermost axis first.
+    """
+    where, mode, extent = working_type(grid.dtype), attrs["mode"], extents[axis]
+    outputs = grid.shape[1:-1]
+    number = const(len(extents) - 1 - axis)
+
+    def at(*i: Expr) -> Expr:
+        return _position(cast(read(grid, [*i, number]), where), extent, attrs)
+
+    position = compute((grid.shape[0], *outputs), at, f"gridsample_at{axis}")
+
+    def place(*i: Expr) -> Expr:
+        below = cast(call("floor", read(position, [i[0], *i[2:]])), I64)
+        first = below if mode == "nearest" else add(below, i[1])
+        index, guards = _pixel(add(first, const(-1)) if mode == "cubic" else first, extent, attrs)
+        return cast(select(logical_and(*guards), index, const(-1)), I32)
+
+    def weight(*i: Expr) -> Expr:
+        p = read(position, [i[0], *i[2:]])
+        return _weight(cast(sub(p, call("floor", p)), work), i[1], mode)
+
+    shape = (grid.shape[0], _TAPS[mode], *outputs)
+    places = compute(shape, place, f"gridsample_place{axis}")
+    if mode == "nearest":
+        return places, places
+    return places, compute(shape, weight, f"gridsample_weight{axis}")
 
 
 def _positions(grid: np.ndarray, axis: int, extents: Sequence[int], attrs: Attrs) -> np.ndarray:
