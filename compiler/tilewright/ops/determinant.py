@@ -37,7 +37,7 @@ def _loops(types: Sequence[TensorType | None], _: Attrs, results: Sequence[Tenso
     n, batch = type.shape[-1], prod(type.shape[:-2])
     work = accumulator(type.dtype)
     x, y = Buffer("x", type.dtype, (batch, n, n)), Buffer("y", type.dtype, (batch,))
-    a = Buffer("a", work, (max(1, n), max(1, n)), "heap")
+    a = Buffer("a", work, (max(1, n), max(1, n)), "local")
     value, pivot, factor = (
         Buffer(name, dtype, (1,), "register")
         for name, dtype in (("value", work), ("pivot", I64), ("factor", work))
