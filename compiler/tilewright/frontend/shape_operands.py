@@ -94,9 +94,9 @@ def bindable_inputs(graph: GraphProto) -> Bindable:
     nodes = list(_all_nodes(graph))
     producers = {name: node for node in nodes for name in node.output if name}
     data = {info.name for info in graph.output}
-    for body in _bodies(graph):
-        data |= {info.name for info in body.output}
     for node in nodes:
+        if not _is_choice(node):  # what an If returns is traced into its branches
+            data |= {info.name for body in subgraphs(node) for info in body.output}
         if not _is_arithmetic(node):
             data |= set(_data_operands(node))
     shapes = {name for node in nodes for name in _shape_operands(node)}
@@ -115,13 +115,23 @@ def _traced(names: set[str], producers: Mapping[str, NodeProto]) -> set[str]:
     found = set(names)
     pending = list(names)
     while pending:
-        producer = producers.get(pending.pop())
-        if producer is None or not _is_arithmetic(producer):
+        name = pending.pop()
+        producer = producers.get(name)
+        if producer is None:
             continue
-        further = set(_data_operands(producer)) - found
+        further = set(_sources(producer, name)) - found
         found |= further
         pending += further
     return found
+
+
+def _sources(node: NodeProto, name: str) -> Iterator[str]:
+    """What the result `name` is computed from, as far as it is arithmetic."""
+    if _is_arithmetic(node):
+        yield from _data_operands(node)
+    if _is_choice(node):
+        index = list(node.output).index(name)
+        yield from (body.output[index].name for body in subgraphs(node) if index < len(body.output))
 
 
 def _is_short(info: ValueInfoProto) -> bool:
@@ -133,6 +143,10 @@ def _is_short(info: ValueInfoProto) -> bool:
 
 def _is_arithmetic(node: NodeProto) -> bool:
     return node.domain in _STANDARD and node.op_type in _ARITHMETIC
+
+
+def _is_choice(node: NodeProto) -> bool:
+    return node.domain in _STANDARD and node.op_type == "If"
 
 
 def _positions(node: NodeProto) -> tuple[int, ...]:

@@ -125,3 +125,13 @@ def test_what_is_not_supported_is_known_before_the_first_call():
     node = helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")
     with pytest.raises(ImportModelError, match="NoSuchOperator"):
         read_signature(model_of(graph_of([node], [("x", TensorProto.FLOAT, ["n"])])))
+
+
+def test_sizes_are_followed_through_the_branches_of_an_if():
+    inner = helper.make_graph(
+        [helper.make_node("Neg", ["s"], ["negated"])], "then", [], [onnx.ValueInfoProto(name="negated")]
+    )
+    node = helper.make_node("If", ["c"], ["t"], then_branch=inner, else_branch=inner)
+    nodes = [node, helper.make_node("Reshape", ["x", "t"], ["y"])]
+    inputs = [X, S, ("c", TensorProto.BOOL, [])]
+    assert bindable_inputs(graph_of(nodes, inputs)).only == {"s"}
