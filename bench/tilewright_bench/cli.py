@@ -1,5 +1,5 @@
-"""The commands `bench`, `accuracy` and `engines`: their options. What they do is imported when they are
-called.
+"""The commands `bench`, `layers`, `accuracy` and `engines`: their options. What they do is imported when
+they are called.
 """
 
 from pathlib import Path
@@ -26,6 +26,7 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="tracebacks of fa
 def register(app: typer.Typer) -> None:
     """Add this room's commands to the application."""
     app.command("bench")(bench)
+    app.command("layers")(layers)
     app.command("accuracy")(accuracy)
     app.command("engines")(engines)
 
@@ -64,6 +65,40 @@ def bench(
         done = command.run_selftest(models or [], engine or [], settings, threads, runs, duration, outputs)
     else:
         done = command.run_bench(models or [], suite, engine or [], settings, duration, outputs)
+    raise typer.Exit(0 if done else 1)
+
+
+def layers(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")],
+    engine: Engines = None,
+    threads: Threads = None,
+    precision: Precision = "fp32",
+    dim: Dims = None,
+    opt_level: Level = 3,
+    without: Without = "",
+    cache_dir: CacheDir = None,
+    duration: Annotated[
+        float | None,
+        typer.Option(min=0.1, metavar="S", help="cap per layer and pair of engines, seconds (default 1.5)"),
+    ] = None,
+    json_to: Json = None,
+    csv_to: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="write CSV")] = None,
+    md_to: Annotated[Path | None, typer.Option("--md", metavar="FILE", help="write a Markdown table")] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Time a network layer by layer: against what the machine can do, and beside other engines.
+
+    The first engine reports its layers; every engine is timed on each as a model of its own.
+    Exit code 1 when an engine failed on a layer or it was interrupted.
+    """
+    from tilewright_bench.bench_command import Outputs
+    from tilewright_bench.layers import command
+    from tilewright_bench.options import settings_of
+
+    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
+    outputs = Outputs(json_to, csv_to, md_to, quiet, verbose)
+    done = command.run_layers(model, engine or [], settings, duration, outputs)
     raise typer.Exit(0 if done else 1)
 
 

@@ -25,7 +25,10 @@ BENCH_HEAD = (
 )  # fmt: skip
 
 # Columns of words; all others are numbers.
-WORDS = ("model", "engine", "targets", "version", "options", "verdict on the first")
+WORDS = (
+    *("model", "engine", "targets", "version", "options", "verdict on the first"),
+    *("layer", "kind", "template", "bound", "class"),
+)
 
 ACCURACY_HEAD = (
     "model",

@@ -90,6 +90,24 @@ class Prepared:
     records_sha256: str | None = None
 
 
+@dataclass(frozen=True)
+class Step:
+    """A part of one run that an engine times itself, e.g. a kernel call.
+
+    `nodes` are the model's nodes it came from; `flops` and `bytes` count all its `times` turns together,
+    `footprint` is the bytes that one turn touches.
+    """
+
+    name: str
+    seconds: float
+    nodes: tuple[str, ...]
+    flops: int
+    bytes: int
+    footprint: int
+    times: int
+    template: str = ""
+
+
 class Session(ABC):
     """A loaded model. `precision` is the class the engine really computes in, `notes` what a reader must
     know.
@@ -103,6 +121,16 @@ class Session(ABC):
     @abstractmethod
     def run(self, inputs: Arrays) -> Arrays:
         """Run once; returns when the outputs are complete host arrays. Raises the engine's own error."""
+
+    def trace(self, inputs: Arrays) -> "Sequence[Step] | None":
+        """Run once and say what each step took; None from engines that do not."""
+        return None
+
+    def beside(self) -> "Session":
+        """A session of the same model that may run at the same time as this one; itself where one is
+        enough.
+        """
+        return self
 
 
 class Engine(ABC):

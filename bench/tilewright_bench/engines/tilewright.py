@@ -6,7 +6,7 @@ is the load of the artefact, and the compilation is reported in a column of its 
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from tilewright_bench.engines.base import (
     Prepared,
     Session,
     Settings,
+    Step,
     one_of,
 )
 from tilewright_bench.environment import source_state
@@ -39,6 +40,18 @@ class TilewrightSession(Session):
     def run(self, inputs: Arrays) -> Arrays:
         outputs: Arrays = self._executable.run(inputs)
         return outputs
+
+    def trace(self, inputs: Arrays) -> Sequence[Step] | None:
+        """None where the device tells nothing of what is inside a segment."""
+        _, spans = self._executable.trace(inputs)
+        inner = [span for span in spans if span.row == 1]
+        facts = [step for segment in self._executable.package.segments for step in _facts(segment)]
+        if not inner or [span.name for span in inner] != [step["name"] for step in facts]:
+            return None
+        return [
+            Step(seconds=span.seconds, **{**step, "nodes": tuple(step["nodes"])})
+            for span, step in zip(inner, facts, strict=True)
+        ]
 
 
 class TilewrightEngine(Engine):
@@ -79,6 +92,12 @@ class TilewrightEngine(Engine):
         else:
             executable = tw.Executable.load(prepared.path, threads=settings.threads)
         return TilewrightSession(executable, _precision(spec, settings))
+
+
+def _facts(segment: Any) -> list[dict[str, Any]]:
+    """What the artefact says of each step of a trace, with the template that scheduled its kernel."""
+    templates = {row["name"]: row.get("template", "") for row in segment.info.get("kernels", [])}
+    return [step | {"template": templates.get(step["name"], "")} for step in segment.info.get("steps", [])]
 
 
 def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable:

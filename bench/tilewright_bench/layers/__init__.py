@@ -1,0 +1,1 @@
+"""`tilewright layers`: a network layer by layer, against what the machine can do and beside other engines."""

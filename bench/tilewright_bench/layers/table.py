@@ -1,0 +1,147 @@
+"""The result of `tilewright layers` as tables and as CSV."""
+
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+Result = Mapping[str, Any]
+
+HEAD = (
+    "layer",
+    "kind",
+    "template",
+    "ms",
+    "%",
+    "GFLOP/s",
+    "MB",
+    "% of FMA",
+    "floor ms",
+    "% of floor",
+    "bound",
+)
+TOTAL_HEAD = ("kind", "count", "ms", "%", "GFLOP", "MB", "floor ms", "% of floor")
+NETWORK_HEAD = ("engine", "class", "median ms", "p10–p90", "time / first engine's", "verdict on the first")
+CSV_FIELDS = (
+    "model", "engine", "threads", "index", "kind", "nodes", "kernels", "template", "flops", "bytes",
+    "median_ms", "p10_ms", "p90_ms", "gflops", "gb_per_s", "intensity", "of_unit",
+    "floor_ms", "bound", "of_floor", "same_as",
+)  # fmt: skip
+NAME_WIDTH = 40
+
+
+def layer_table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Head and cells: layers, then leftovers, inside the network; and every engine's time for it alone."""
+    engines = _engines(result)
+    whole = sum(row["median_ms"] for row in result["rows"])
+    head = (*HEAD, *(f"{engine} alone ms" for engine in engines))
+    return head, [(*_cells(row, whole), *_alone(result, row, engines)) for row in result["rows"]]
+
+
+def total_cells(result: Result) -> list[tuple[str, ...]]:
+    """The cells below `TOTAL_HEAD`."""
+    return [
+        (
+            row["kind"],
+            str(row["count"]),
+            f"{row['median_ms']:.3f}",
+            f"{100 * row['share']:.1f}",
+            f"{row['flops'] / 1e9:.3f}",
+            f"{row['bytes'] / 1e6:.2f}",
+            f"{row['floor_ms']:.3f}",
+            f"{100 * row['of_floor']:.0f}",
+        )
+        for row in result["totals"]
+    ]
+
+
+def network_cells(result: Result) -> list[tuple[str, ...]]:
+    """The cells below `NETWORK_HEAD`."""
+    cells: list[tuple[str, ...]] = []
+    for row in result["networks"]:
+        if "median_ms" not in row:
+            cells.append((row["engine"], "", "", "", "", row.get("error", "")))
+            continue
+        ratio = f"{row['ratio']:.3f} [{row['ci_low']:.3f}, {row['ci_high']:.3f}]" if "ratio" in row else ""
+        spread = f"{row['p10_ms']:.3f}–{row['p90_ms']:.3f}"
+        cells.append(
+            (
+                row["engine"],
+                row["precision"],
+                f"{row['median_ms']:.3f}",
+                spread,
+                ratio,
+                row.get("verdict", ""),
+            )
+        )
+    return cells
+
+
+def ceiling_line(result: Result) -> str:
+    """The ceilings in one line."""
+    ceilings = result["ceilings"]
+    read = ", ".join(f"{_size(point['bytes'])} {point['gb_per_s']:.0f}" for point in ceilings["read"])
+    rate = f"{ceilings['fma_gflops']:.0f} GFLOP/s fp32 multiply-add"
+    return f"ceilings at {ceilings['threads']} thread(s): {rate}; reading {read} GB/s"
+
+
+def layer_csv(result: Result) -> str:
+    """A line per layer and leftover; two columns for every engine that was asked."""
+    engines = _engines(result)
+    text = io.StringIO()
+    fields = [*CSV_FIELDS, *(f"{engine} {what}" for engine in engines for what in ("alone_ms", "ratio"))]
+    writer = csv.DictWriter(text, fields, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in result["rows"]:
+        line = {**row, "nodes": " ".join(row["nodes"]), "template": row["kernels"][0]["template"]}
+        line["kernels"] = " ".join(kernel["name"] for kernel in row["kernels"])
+        for engine, answer in _answers(result, row).items():
+            line |= {f"{engine} alone_ms": answer.get("median_ms"), f"{engine} ratio": answer.get("ratio")}
+        writer.writerow(line)
+    return text.getvalue()
+
+
+def _cells(row: Result, whole: float) -> tuple[str, ...]:
+    name = "+".join(row["nodes"]) or row["kernels"][0]["name"]
+    return (
+        name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…",
+        row["kind"],
+        row["kernels"][0]["template"],
+        f"{row['median_ms']:.4f}",
+        f"{100 * row['median_ms'] / whole:.1f}",
+        f"{row['gflops']:.1f}",
+        f"{row['bytes'] / 1e6:.2f}",
+        f"{100 * row['of_unit']:.0f}",
+        f"{row['floor_ms']:.4f}",
+        f"{100 * row['of_floor']:.0f}",
+        row["bound"],
+    )
+
+
+def _alone(result: Result, row: Result, engines: list[str]) -> list[str]:
+    answers = _answers(result, row)
+    return [_answer(answers.get(engine)) for engine in engines]
+
+
+def _answer(answer: Result | None) -> str:
+    if answer is None:
+        return ""
+    if "median_ms" not in answer:
+        return "failed"
+    ratio = f" ({answer['ratio']:.2f}×)" if "ratio" in answer else ""
+    return f"{answer['median_ms']:.4f}{ratio}"
+
+
+def _answers(result: Result, row: Result) -> dict[str, Result]:
+    """What each engine took for the layer alone, by engine; equal layers share it."""
+    if row.get("same_as") is None:
+        return {}
+    return {answer["engine"]: answer for answer in result["alone"] if answer["index"] == row["same_as"]}
+
+
+def _engines(result: Result) -> list[str]:
+    return list(dict.fromkeys(answer["engine"] for answer in result["alone"]))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e3:.0f} kB" if count < 1e6 else f"{count / 1e6:.0f} MB"
