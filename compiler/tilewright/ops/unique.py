@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def _infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
 def _evaluate(arrays: Arrays, attrs: Attrs) -> tuple[np.ndarray, ...]:
     x, axis = required(arrays, 0), attrs["axis"]
     extent = x.shape[axis]
-    rows = np.moveaxis(x, axis, 0).reshape(extent, -1)
+    rows = np.moveaxis(x, axis, 0).reshape(extent, prod(x.shape[:axis]) * prod(x.shape[axis + 1 :]))
     exact = rows if x.dtype.kind in "iub" else rows.astype(np.float64)
     keys = [[(v != v, 0 if v != v else v) for v in row] for row in exact.tolist()]  # NaN last
     order = sorted(range(extent), key=keys.__getitem__)

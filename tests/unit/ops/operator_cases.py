@@ -13,6 +13,7 @@ from normalization_cases import normalization_cases
 from pointwise_cases import pointwise_cases, quantized_cases
 from product_and_loss_cases import product_and_loss_cases
 from recurrent_cases import recurrent_cases
+from selection_cases import selection_cases
 from spatial_cases import spatial_cases
 
 from tilewright import dtypes
@@ -353,6 +354,7 @@ def all_cases() -> list[Case]:
         pointwise_cases,
         quantized_cases,
         recurrent_cases,
+        selection_cases,
         product_and_loss_cases,
         attention_cases,
         linear_attention_cases,
