@@ -31,6 +31,7 @@ from tilewright.machine import Machine
 RNG = np.random.default_rng(11)
 i, v = Var("i"), Var("v")
 SIZE = 40
+NUMBERS = [dtype for dtype in DTYPES.values() if not dtype.is_code]
 
 
 Make = Callable[[Expr, Expr], Expr]
@@ -138,20 +139,11 @@ def test_truncating_division_of_integers(run, machine: Machine, lanes: int) -> N
     np.testing.assert_array_equal(found, np.trunc(a / b).astype(np.int32))
 
 
-def _safe(source: DType, target: DType, data: np.ndarray) -> np.ndarray:
-    """Values that the target holds: what a cast of others gives is left open."""
-    if not source.is_float or target.is_float or target == BOOL:
-        return data
-    limit = min(2.0 ** (min(target.bits, 32) - 1) - 2, 60000.0 if source == F16 else np.inf)
-    bounded = np.clip(np.nan_to_num(data.astype(np.float64)), -limit if target.kind == "int" else 0, limit)
-    return bounded.astype(source.numpy)
-
-
 @pytest.mark.parametrize("lanes", [1, 5, 8])
-@pytest.mark.parametrize("source", list(DTYPES.values()), ids=str)
+@pytest.mark.parametrize("source", NUMBERS, ids=str)
 def test_casts_between_all_types(check, machine: Machine, source: DType, lanes: int) -> None:
-    """One kernel a source type: a store for each target type."""
-    targets = [t for t in DTYPES.values() if t != source]
+    """One kernel a source type: a store for each target type. Numbers that do not fit have an answer too."""
+    targets = [t for t in NUMBERS if t != source]
     inputs = [Buffer(f"a_{t}", source, (SIZE,)) for t in targets]
     outputs = [Buffer(f"y_{t}", t, (SIZE,)) for t in targets]
     at = add(mul(i, const(lanes)), v)
@@ -165,7 +157,7 @@ def test_casts_between_all_types(check, machine: Machine, source: DType, lanes: 
     check(
         kernel,
         machine,
-        *(_safe(source, t, data) for t in targets),
+        *(data for _ in targets),
         *(np.zeros(SIZE, t.numpy) for t in targets),
     )
 
