@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import BOOL, I64
+from tilewright.dtypes import I64
 from tilewright.errors import VerifyError
-from tilewright.expr import Expr, binary, call, const, logical_and, read, select
 from tilewright.graph.ir import Node, Value
 from tilewright.ops.declaration import FLOATS, NUMBERS, attributes, operator, required
-from tilewright.ops.operator import Attr, Attrs, Builder, Fusion, Operand, Operator
-from tilewright.tensor.ir import Axis, Tensor, compute, max_over, min_over, reduce_axis
+from tilewright.ops.operator import Attr, Attrs, Builder, Operand, Operator
 from tilewright.types import TensorType
 
 Types = Sequence[TensorType | None]
 Arrays = Sequence[np.ndarray | None]
-Tensors = Sequence[Tensor | None]
-Results = Sequence[TensorType]
 
 
 def _check_axis(name: str, x: TensorType, axis: int) -> None:
@@ -28,18 +24,17 @@ def _check_axis(name: str, x: TensorType, axis: int) -> None:
         raise VerifyError(f"{name}: axis {axis} is empty")
 
 
-def _is_extremum(x: Expr, extremum: Expr) -> Expr:
+def _is_extremum(build: Builder, x: Value, extremum: Value) -> Value:
     """Whether an element is the row's extremum; NaN wins over all numbers."""
-    equal = binary("eq", x, extremum)
+    equal = build.op("Equal", x, extremum)
     if not x.dtype.is_float:
         return equal
-    unordered = logical_and(call("isnan", x, dtype=BOOL), call("isnan", extremum, dtype=BOOL))
-    return binary("or", equal, unordered)
+    both = build.op("And", build.op("IsNaN", x), build.op("IsNaN", extremum))
+    return build.op("Or", equal, both)
 
 
-def _index_of(name: str, doc: str, over: Callable[[Expr, Axis], Expr], numeric: str) -> Operator:
+def _index_of(name: str, doc: str, over: str, numeric: str) -> Operator:
     """Declare the operator: the row's extremum first, then the first or last place where it stands."""
-    stage = name.lower()
 
     def infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
         x, axis = required(types, 0), attrs["axis"]
@@ -53,21 +48,18 @@ def _index_of(name: str, doc: str, over: Callable[[Expr, Axis], Expr], numeric: 
         found = getattr(rows, numeric)(axis=axis, keepdims=attrs["keepdims"])
         return (np.asarray(x.shape[axis] - 1 - found if attrs["last"] else found, np.int64),)
 
-    def body(tensors: Tensors, attrs: Attrs, types: Results) -> tuple[Tensor, ...]:
-        x, axis, keepdims = required(tensors, 0), attrs["axis"], attrs["keepdims"]
-        extent = x.shape[axis]
-        rows = (*x.shape[:axis], *x.shape[axis + 1 :])
-        r, s = reduce_axis(extent, f"{stage}_value.r"), reduce_axis(extent, f"{stage}.r")
-        extremum = compute(rows, lambda *i: over(read(x, [*i[:axis], r.var, *i[axis:]]), r), f"{stage}_value")
-
-        def place(*i: Expr) -> Expr:
-            row = [*i[:axis], *i[axis + 1 :]] if keepdims else list(i)
-            here = _is_extremum(read(x, [*row[:axis], s.var, *row[axis:]]), read(extremum, row))
-            if attrs["last"]:
-                return max_over(select(here, s.var, const(0)), s)
-            return min_over(select(here, s.var, const(extent - 1)), s)
-
-        return (compute(types[0].shape, place, stage),)
+    def lower(build: Builder, node: Node) -> tuple[Value, ...]:
+        """Min(where(x = max(x), 0 1 2 ..., n - 1)); Max and 0 for the last place."""
+        x, attrs = node.operand(0), attributes(node)
+        axis, last = attrs["axis"], attrs["last"]
+        places = np.arange(x.shape[axis], dtype=np.int32)
+        column = build.constant(places.reshape([-1, *(1 for _ in x.shape[axis + 1 :])]))
+        found = _is_extremum(build, x, build.op(over, x, axes=(axis,), keepdims=True))
+        other = build.constant(places[0] if last else places[-1])
+        chosen = build.op("Where", found, column, other)
+        reduced = "ReduceMax" if last else "ReduceMin"
+        index = build.op(reduced, chosen, axes=(axis,), keepdims=attrs["keepdims"])
+        return (build.op("Cast", index, to=I64),)
 
     return operator(
         name,
@@ -77,13 +69,12 @@ def _index_of(name: str, doc: str, over: Callable[[Expr, Axis], Expr], numeric: 
         infer,
         evaluate,
         {"axis": Attr("int", required=True), "keepdims": Attr("bool", True), "last": Attr("bool", False)},
-        Fusion.OPAQUE,
-        compute=body,
+        lower=lower,
     )
 
 
-_index_of("ArgMax", "index of the first (or last) largest element along an axis", max_over, "argmax")
-_index_of("ArgMin", "index of the first (or last) smallest element along an axis", min_over, "argmin")
+_index_of("ArgMax", "index of the first (or last) largest element along an axis", "ReduceMax", "argmax")
+_index_of("ArgMin", "index of the first (or last) smallest element along an axis", "ReduceMin", "argmin")
 
 
 def _hard_infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
