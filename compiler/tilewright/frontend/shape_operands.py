@@ -52,27 +52,14 @@ SHAPE_OPERANDS: dict[str, tuple[int, ...]] = {
 # They look at the operand's shape, which is known, and never at its values.
 _OF_SHAPES = frozenset({"Shape", "Size"})
 
-# What models do with sizes on their way to a shape operand.
+# What models do with sizes on their way to a shape operand. An If chooses between sizes.
 _ARITHMETIC = frozenset(
     {
         *("Abs", "Add", "Cast", "CastLike", "Ceil", "Concat", "Div", "Equal", "Expand", "Floor", "Gather"),
-        *(
-            "Identity",
-            "If",
-            "Max",
-            "Min",
-            "Mod",
-            "Mul",
-            "Neg",
-            "ReduceMax",
-            "ReduceMin",
-            "ReduceProd",
-            "ReduceSum",
-        ),
-        *("Relu", "Reshape", "Round", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where"),
+        *("Identity", "If", "Max", "Min", "Mod", "Mul", "Neg", "ReduceMax", "ReduceMin", "ReduceProd"),
+        *("ReduceSum", "Relu", "Reshape", "Round", "Slice", "Split", "Squeeze", "Sub", "Unsqueeze", "Where"),
     }
 )
-
 
 # As many numbers as a list of sizes may have to be bound although it is data as well.
 _FEW = 16
@@ -95,10 +82,9 @@ def bindable_inputs(graph: GraphProto) -> Bindable:
     producers = {name: node for node in nodes for name in node.output if name}
     data = {info.name for info in graph.output}
     for node in nodes:
-        if not _is_choice(node):  # what an If returns is traced into its branches
-            data |= {info.name for body in subgraphs(node) for info in body.output}
         if not _is_arithmetic(node):
             data |= set(_data_operands(node))
+            data |= {info.name for body in subgraphs(node) for info in body.output}
     shapes = {name for node in nodes for name in _shape_operands(node)}
     # what arithmetic makes for an operand, it makes from its own operands
     data, shapes = _traced(data, producers), _traced(shapes, producers)
@@ -127,11 +113,11 @@ def _traced(names: set[str], producers: Mapping[str, NodeProto]) -> set[str]:
 
 def _sources(node: NodeProto, name: str) -> Iterator[str]:
     """What the result `name` is computed from, as far as it is arithmetic."""
-    if _is_arithmetic(node):
-        yield from _data_operands(node)
-    if _is_choice(node):
-        index = list(node.output).index(name)
-        yield from (body.output[index].name for body in subgraphs(node) if index < len(body.output))
+    if not _is_arithmetic(node):
+        return
+    yield from _data_operands(node)
+    index = list(node.output).index(name)
+    yield from (body.output[index].name for body in subgraphs(node) if index < len(body.output))
 
 
 def _is_short(info: ValueInfoProto) -> bool:
@@ -145,22 +131,20 @@ def _is_arithmetic(node: NodeProto) -> bool:
     return node.domain in _STANDARD and node.op_type in _ARITHMETIC
 
 
-def _is_choice(node: NodeProto) -> bool:
-    return node.domain in _STANDARD and node.op_type == "If"
-
-
 def _positions(node: NodeProto) -> tuple[int, ...]:
     """Positions of a node's shape operands. The number of turns is one when a Loop stacks what they give."""
     if node.domain not in _STANDARD:
         return ()
     if node.op_type == "Loop":
-        return (0,) if len(node.output) > len(node.input) - 2 else ()
+        return (0,) if len(node.output) > max(len(node.input) - 2, 0) else ()
     return SHAPE_OPERANDS.get(node.op_type, ())
 
 
 def _data_operands(node: NodeProto) -> Iterator[str]:
+    if node.domain in _STANDARD and node.op_type in _OF_SHAPES:
+        return
     shapes = _positions(node)
-    return (name for index, name in enumerate(node.input) if name and index not in shapes)
+    yield from (name for index, name in enumerate(node.input) if name and index not in shapes)
 
 
 def _shape_operands(node: NodeProto) -> Iterator[str]:

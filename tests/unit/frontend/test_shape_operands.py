@@ -127,6 +127,12 @@ def test_what_is_not_supported_is_known_before_the_first_call():
         read_signature(model_of(graph_of([node], [("x", TensorProto.FLOAT, ["n"])])))
 
 
+def test_looking_at_a_shape_is_not_looking_at_values():
+    nodes = [helper.make_node("Shape", ["s"], ["n"]), helper.make_node("Expand", ["x", "n"], ["y"])]
+    found = bindable_inputs(graph_of(nodes, [X, S]))
+    assert found.only | found.also == set()
+
+
 def test_sizes_are_followed_through_the_branches_of_an_if():
     inner = helper.make_graph(
         [helper.make_node("Neg", ["s"], ["negated"])], "then", [], [onnx.ValueInfoProto(name="negated")]
@@ -134,4 +140,4 @@ def test_sizes_are_followed_through_the_branches_of_an_if():
     node = helper.make_node("If", ["c"], ["t"], then_branch=inner, else_branch=inner)
     nodes = [node, helper.make_node("Reshape", ["x", "t"], ["y"])]
     inputs = [X, S, ("c", TensorProto.BOOL, [])]
-    assert bindable_inputs(graph_of(nodes, inputs)).only == {"s"}
+    assert bindable_inputs(graph_of(nodes, inputs)).only == {"s", "c"}
