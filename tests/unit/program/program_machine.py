@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import strategies as st
 
-from tilewright.dtypes import F32
-from tilewright.expr import Var, const, read
+from tilewright.dtypes import BOOL, F32, I64
+from tilewright.expr import Var, binary, const, read
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Buffer, For, Kernel, Role, Store
 from tilewright.program.ir import (
@@ -32,7 +32,19 @@ def _kernel(name, count, value, inplace):
     return Kernel(name, params, (Role.IN,) * count + (Role.OUT,), body, inplace)
 
 
+# whether the first element is small: what ends a loop
+BELOW = Kernel(
+    "below",
+    (Buffer("p0", F32, (WIDTH,)), Buffer("p1", BOOL, (1,))),
+    (Role.IN, Role.OUT),
+    Store(
+        Buffer("p1", BOOL, (1,)),
+        (const(0),),
+        binary("lt", read(Buffer("p0", F32, (WIDTH,)), [const(0)]), const(40.0, F32)),
+    ),
+)
 KERNELS = {
+    "below": BELOW,
     "bump": _kernel("bump", 1, lambda a: read(a, [AT]) + 1.0, ((1, 0),)),
     "flip": _kernel("flip", 1, lambda a: read(a, [const(WIDTH - 1) - AT]) * 2.0, ()),
     "sum2": _kernel("sum2", 2, lambda a, b: read(a, [AT]) + read(b, [AT]), ((2, 0), (2, 1))),
@@ -86,20 +98,23 @@ def programs(draw):
     """Programs that read nothing undefined: calls, copies, loops with state and slices, branches."""
     x, xs = row("x", Space.MUTABLE), rows("xs", Space.MUTABLE)
     flag = Memory("flag", F32, (1,), Space.MUTABLE)
+    limit, going = Memory("limit", I64, (), Space.MUTABLE), Memory("go", BOOL, (1,), Space.MUTABLE)
     w = row("w", Space.CONSTANT)
     y, ys = row("y", Space.MUTABLE), rows("ys", Space.MUTABLE)
-    maker = _Maker(draw, [row(f"a{n}") for n in range(6)], [rows(f"b{n}") for n in range(2)], flag)
+    scalars = (flag, limit, going)
+    maker = _Maker(draw, [row(f"a{n}") for n in range(6)], [rows(f"b{n}") for n in range(2)], scalars)
     defined = {x, w, xs}
     body = maker.body(defined, draw(st.integers(1, 8)), depth=0, loops=())
     body.append(Copy(target(y), source(maker.pick_row(defined))))
     body.append(Copy(target(ys), source(maker.pick_rows(defined))))
     constants = [(w, np.arange(WIDTH, dtype=np.float32))]
-    return program(body, (x, xs, flag), (y, ys), constants)
+    return program(body, (x, xs, *scalars), (y, ys), constants)
 
 
 class _Maker:
-    def __init__(self, draw, singles, stacks, flag):
-        self.draw, self.singles, self.stacks, self.flag = draw, singles, stacks, flag
+    def __init__(self, draw, singles, stacks, scalars):
+        self.draw, self.singles, self.stacks = draw, singles, stacks
+        self.flag, self.limit, self.going = scalars
         self.count = 0
 
     def pick_row(self, defined):
@@ -115,7 +130,7 @@ class _Maker:
 
     def body(self, defined, length, depth, loops):
         """Instructions; `defined` grows by what is certainly written."""
-        kinds = ["call", "call", "copy", "stack"] + ["loop", "if"] * (depth < 2)
+        kinds = ["call", "call", "copy", "stack"] + ["loop", "while", "if"] * (depth < 2)
         return [
             self.instruction(defined, self.draw(st.sampled_from(kinds)), depth, loops) for _ in range(length)
         ]
@@ -136,8 +151,22 @@ class _Maker:
             return Branch(source(self.flag), tuple(arms[0]), tuple(arms[1]))
         self.count += 1
         var = f"t{self.count}"
+        if kind == "while":
+            return self.ended_by_memory(set(defined), var, length, depth, loops)
         inner = self.body(defined, length, depth + 1, (*loops, var))
         return Loop(var, TRIPS, tuple(inner), self.draw(st.booleans()))
+
+    def ended_by_memory(self, defined, var, length, depth, loops):
+        """What its body writes may stay unwritten. The condition is computed in each turn, or never changes."""
+        limit = source(self.limit) if self.draw(st.booleans()) else None
+        inner = self.body(defined, length, depth + 1, (*loops, var))
+        if not self.draw(st.booleans()):
+            return Loop(var, TRIPS, tuple(inner), False, limit, source(self.going))
+        seen = Memory(f"seen.{var}", BOOL, (1,))
+        before = Copy(target(seen), source(self.going))
+        again = CallKernel("below", (source(self.pick_row(defined)), target(seen)))
+        loop = Loop(var, TRIPS, (*inner, again), False, limit, source(seen))
+        return Loop(f"once.{var}", 1, (before, loop))
 
     def simple(self, defined, kind, loops):
         takes = [self.pick_source(defined, loops) for _ in range(2)]
@@ -151,7 +180,7 @@ class _Maker:
         defined.add(gives[0])
         if kind == "copy":
             return Copy(target(*gives), source(*takes[0]))
-        name = self.draw(st.sampled_from(sorted(KERNELS)))
+        name = self.draw(st.sampled_from(sorted(ARITY)))
         takes = takes[: ARITY[name]]
         # a kernel may only write over an operand where it says so
         if any(taken == gives or taken[0] == gives[0] for taken in takes):
@@ -170,11 +199,11 @@ class Machine:
 
     def memory(self, memory: Memory) -> np.ndarray:
         if self.plan is None or memory.space == Space.CONSTANT:
-            fresh = np.full(memory.shape, np.nan, np.float32)
+            fresh = np.full(memory.bytes, 0xFF, np.uint8).view(memory.dtype.numpy).reshape(memory.shape)
             return self.private.setdefault(memory.name, fresh)
         region = self.arena if memory.space == Space.ACTIVATION else self.mutable
         start = self.plan.offsets[memory.name]
-        return region[start : start + memory.bytes].view(np.float32).reshape(memory.shape)
+        return region[start : start + memory.bytes].view(memory.dtype.numpy).reshape(memory.shape)
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         for memory, data in self.program.constants.values():
@@ -187,9 +216,7 @@ class Machine:
     def body(self, body, turns):
         for instruction in body:
             if isinstance(instruction, Loop):
-                order = range(instruction.trips)
-                for turn in reversed(order) if instruction.reverse else order:
-                    self.body(instruction.body, turns | {instruction.var: turn})
+                self.loop(instruction, turns)
             elif isinstance(instruction, Branch):
                 taken = (
                     instruction.then if self.operand(instruction.condition, turns)[0] else instruction.orelse
@@ -201,14 +228,24 @@ class Machine:
                 arrays = [self.operand(arg, turns) for arg in instruction.args]
                 interpret(self.program.kernels[instruction.kernel], arrays)
 
+    def loop(self, loop, turns):
+        limit = loop.trips if loop.limit is None else int(self.operand(loop.limit, turns))
+        order = range(min(limit, loop.trips))
+        for turn in reversed(order) if loop.reverse else order:
+            if loop.condition is not None and not self.operand(loop.condition, turns).all():
+                return
+            self.body(loop.body, turns | {loop.var: turn})
+
     def operand(self, operand, turns):
         whole = self.memory(operand.memory)
         return whole[turns[operand.index]] if operand.index else whole
 
 
-def sample_inputs(flag: float) -> dict[str, np.ndarray]:
+def sample_inputs(flag: float, limit: int = TRIPS, go: bool = True) -> dict[str, np.ndarray]:
     return {
         "x": np.arange(WIDTH, dtype=np.float32) + 10,
         "xs": np.arange(TRIPS * WIDTH, dtype=np.float32).reshape(TRIPS, WIDTH) * 3,
         "flag": np.array([flag], np.float32),
+        "limit": np.array(limit, np.int64),
+        "go": np.array([go]),
     }

@@ -46,8 +46,9 @@ def test_all_passes_keep_the_results_in_planned_memory(made):
         optimised = step(optimised)
         verify_program(optimised)
     placed = plan(optimised)
-    for flag in (0.0, 1.0):
-        _equal(Machine(made).run(sample_inputs(flag)), Machine(optimised, placed).run(sample_inputs(flag)))
+    for flag, limit, go in ((0.0, TRIPS, True), (1.0, 2, True), (1.0, 0, True), (0.0, TRIPS, False)):
+        inputs = sample_inputs(flag, limit, go)
+        _equal(Machine(made).run(inputs), Machine(optimised, placed).run(inputs))
 
 
 @pytest.mark.parametrize("step", ALL, ids=lambda step: step.name)

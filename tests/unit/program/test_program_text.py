@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from program_machine import KERNELS, call, program, programs, row, rows, source, target
 
-from tilewright.errors import ParseError
-from tilewright.program.ir import CallKernel, Copy, Memory, Space
+from tilewright.dtypes import BOOL, I64
+from tilewright.errors import ParseError, VerifyError
+from tilewright.program.ir import CallKernel, Copy, Loop, Memory, Space
 from tilewright.program.parse import parse_program
 from tilewright.program.passes.lifetimes import Lifetimes
 from tilewright.program.text import digest, print_program
+from tilewright.program.verify import verify_program
 from tilewright.storage import Storage
 
 
@@ -69,3 +71,22 @@ def test_the_text_shows_slices_and_constants():
 def test_bad_texts_are_refused(text, message):
     with pytest.raises(ParseError, match=message):
         parse_program(text, {}, {name: k for name, k in KERNELS.items() if name == "bump"})
+
+
+def test_loops_that_memory_ends_and_counted_outputs_survive():
+    x, y = row("x", Space.MUTABLE), row("y", Space.MUTABLE)
+    limit, going = Memory("limit", I64, (), Space.MUTABLE), Memory("go", BOOL, (), Space.MUTABLE)
+    turn = (call("bump", x, y),)
+    made = program([Loop("i", 9, turn, False, source(limit), source(going))], [x, limit, going], [y])
+    made.outputs.append(("y:count", Memory("n", I64, (), Space.MUTABLE)))
+    made.counts["y"] = ((0, "y:count"),)
+    assert _again(made).body == made.body
+    assert _again(made).counts == made.counts
+    assert "loop %i 9 limit @in %limit while @in %go {" in print_program(made)
+
+
+def test_what_ends_a_loop_must_be_a_scalar_of_its_type():
+    x, y = row("x", Space.MUTABLE), row("y", Space.MUTABLE)
+    made = program([Loop("i", 9, (call("bump", x, y),), False, source(x))], [x], [y])
+    with pytest.raises(VerifyError, match=r"'x' of type f32\[4\] as its limit, expected one @in i64"):
+        verify_program(made)
