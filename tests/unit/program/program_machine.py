@@ -157,7 +157,7 @@ class _Maker:
         return Loop(var, TRIPS, tuple(inner), self.draw(st.booleans()))
 
     def ended_by_memory(self, defined, var, length, depth, loops):
-        """What its body writes may stay unwritten. The condition is computed in each turn, or never changes."""
+        """What its body writes may stay unwritten. The condition comes from each turn, or never changes."""
         limit = source(self.limit) if self.draw(st.booleans()) else None
         inner = self.body(defined, length, depth + 1, (*loops, var))
         if not self.draw(st.booleans()):

@@ -55,13 +55,13 @@ class _LoopReader:
                 f"{len(self.initial)} carried values"
             )
         self.again, *self.results = self.function.outputs
+        self._check_states()
         self.turns = self.site.known_if_constant(0) if site.has(0) else None
         self.ends = site.known_if_constant(1) if self.has_condition else np.array(True)
 
     def read(self) -> list[Value]:
         """The Loop's results: final values of what is carried, then what was stacked."""
         site, states = self.site, len(self.initial)
-        self._check_states()
         trips, conditional = self._ends()
         stacks = self.results[states:]
         if trips == 0:
