@@ -19,6 +19,7 @@ Attributes = Mapping[str, Any]
 Reader = Callable[["Site"], Sequence[Value | None]]
 Refusals = Callable[[Attributes, Sequence[bool]], Iterable[str]]
 
+# Of older opsets only operators are read that have not changed between then and this one.
 OLDEST_OPSET = 7
 
 

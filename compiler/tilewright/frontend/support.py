@@ -24,11 +24,6 @@ def opset_of(model: ModelProto) -> int:
         raise ImportModelError("the model names no version of the standard operator set (opset_import)")
     opset: int = max(versions)
     newest = defs.onnx_opset_version()
-    if opset < OLDEST_OPSET:
-        raise ImportModelError(
-            f"the model uses opset {opset}; the oldest supported is {OLDEST_OPSET}: "
-            "convert it with onnx.version_converter"
-        )
     if opset > newest:
         raise ImportModelError(
             f"the model uses opset {opset}; the installed onnx knows up to {newest}: "
@@ -68,7 +63,10 @@ def check_supported(graph: GraphProto, opset: int) -> None:
         f"{reason}: {_plural('node', names)} {', '.join(repr(name) for name in names)}"
         for reason, names in problems.items()
     )
-    raise ImportModelError(f"{len(problems)} unsupported: {listed}")
+    advice = (
+        "" if opset >= OLDEST_OPSET else f"; opset {opset} is old: convert it with onnx.version_converter"
+    )
+    raise ImportModelError(f"{len(problems)} unsupported: {listed}{advice}")
 
 
 def _faults(node: NodeProto, opset: int) -> Iterator[str]:

@@ -20,7 +20,7 @@ SUPPORTED = {op for op, _ in TABLE}
 EXPECTED = (
     "is not supported",
     "only tensors are supported",
-    "the oldest supported is 7",
+    "is old: convert it",
     "'Indices' is used",
     "export the model for inference",
     "floating-point operands need fmod",
@@ -28,6 +28,9 @@ EXPECTED = (
     "has element type bool",
     "there is nothing to reduce",
 )
+
+# Two last places: the expected values were rounded after every operation, ours once.
+TOLERANCE = {"bfloat16": 2**-6, "float16": 2**-9}
 
 
 @functools.cache
@@ -77,7 +80,8 @@ def test_node_cases(run: Run) -> None:
                 for info, data in zip(model.graph.output, wanted, strict=True):
                     expected = _array(data)
                     assert got[info.name].dtype == expected.dtype
-                    np.testing.assert_allclose(_wide(got[info.name]), _wide(expected), rtol=1e-3, atol=1e-5)
+                    rtol = TOLERANCE.get(expected.dtype.name, 1e-3)
+                    np.testing.assert_allclose(_wide(got[info.name]), _wide(expected), rtol, atol=1e-5)
                 passed += 1
             except ImportModelError as error:
                 if not any(text in str(error) for text in EXPECTED):
