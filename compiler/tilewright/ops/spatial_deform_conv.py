@@ -208,8 +208,9 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
     over = windows("DeformConv", x.shape, w.shape[2:], attrs)
     patches = moved_patches(x, offset, mask, over, attrs["offset_group"])
     group, outputs = attrs["group"], tuple(a.outputs for a in over)
-    columns = patches.reshape(x.shape[0], group, -1, prod(outputs))
-    matrix = w.astype(patches.dtype).reshape(group, w.shape[0] // group, -1)
+    rows = prod(w.shape[1:])
+    columns = patches.reshape(x.shape[0], group, rows, prod(outputs))
+    matrix = w.astype(patches.dtype).reshape(group, w.shape[0] // group, rows)
     y = np.matmul(matrix, columns).reshape(x.shape[0], w.shape[0], *outputs)
     if bias is not None:
         y = y + bias.astype(patches.dtype).reshape(-1, *(1 for _ in over))

@@ -52,8 +52,9 @@ def _samples(start: float, size: float, cells: int, ratio: int) -> np.ndarray:
     """Sampled coordinates of one axis of a region, [cells, samples in a cell]."""
     step = size / cells
     count = ratio if ratio > 0 else int(np.ceil(step)) if np.isfinite(step) else 0
-    inner = (np.arange(max(0, count)) + 0.5) * step / max(1, count)
-    return np.asarray(start + np.arange(cells)[:, None] * step + inner)
+    with np.errstate(invalid="ignore"):
+        inner = (np.arange(max(0, count)) + 0.5) * step / max(1, count)
+        return np.asarray(start + np.arange(cells)[:, None] * step + inner)
 
 
 def _corners(at: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

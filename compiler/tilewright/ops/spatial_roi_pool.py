@@ -49,6 +49,7 @@ def _away(v: np.ndarray) -> np.ndarray:
     return np.where(v >= 0, np.floor(v + 0.5), np.ceil(v - 0.5))
 
 
+@np.errstate(invalid="ignore", over="ignore")  # regions without a meaning
 def _max_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
     x, rois = required(arrays, 0), required(arrays, 1)
     work, pooled = wide(x.dtype), attrs["pooled_shape"]

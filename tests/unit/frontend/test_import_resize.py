@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,11 @@ Run = Callable[..., dict[str, np.ndarray]]
 
 
 def ramp(*shape: int) -> np.ndarray:
-    return np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    return np.arange(prod(shape), dtype=np.float32).reshape(shape)
 
 
 def wave(*shape: int) -> np.ndarray:
-    return np.sin(ramp(*shape)).astype(np.float32)
+    return np.asarray(np.sin(ramp(*shape)), np.float32)
 
 
 @pytest.fixture
@@ -132,8 +133,8 @@ def test_element_types_stay_and_integers_are_limited(resized: Callable[..., np.n
 
 
 def test_a_whole_factor_repeats_without_a_table(build: Build) -> None:
-    attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    model = _resize(build, ramp(1, 2, 3, 4), [1, 1, 2, 2], (), 13, **attributes)
+    how: dict[str, Any] = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    model = _resize(build, ramp(1, 2, 3, 4), [1, 1, 2, 2], (), 13, **how)
     operators = [node.op for node in read_bytes(model.SerializeToString()).entry.nodes]
     assert set(operators) == {"Reshape", "Expand"}
 

@@ -70,9 +70,11 @@ def _deformed() -> Iterator[Case]:
     yield Case("DeformedPatches", line, {"kernel_shape": (3,)}, atol=1e-5)
     far = np.full((1, 3, 5), 1e30, np.float32)
     yield Case("DeformedPatches", [line[0], far], {"kernel_shape": (3,)})
+    yield Case("DeformConv", [normal(0, 2, 5), normal(3, 2, 3), normal(0, 3, 3)])
 
 
 def _norms() -> Iterator[Case]:
+    yield Case("LpPool", [normal(0, 2, 5)], {"kernel_shape": (2,)})
     for p in (1, 2, 3):
         yield Case("LpPool", [normal(2, 3, 7)], {"kernel_shape": (3,), "p": p, "strides": (2,)})
         plane: dict[str, Any] = {"kernel_shape": (2, 3), "pads": (1, 1, 0, 1), "dilations": (2, 1)}
@@ -130,6 +132,8 @@ def _regions() -> Iterator[Case]:
             yield Case("RoiAlign", operands, attrs, rtol=2e-2, atol=1e-2)
     yield Case("RoiAlign", [x, rois[:1], images[:1]])
     yield Case("RoiAlign", [x, rois[:0], images[:0]])
+    odd = np.array([[0, 0, np.nan, 3], [np.inf, -np.inf, 3, 3], [0, 0, 3, 3]], np.float32)
+    yield Case("RoiAlign", [x, odd, np.array([0, 7, -3], np.int64)], atol=1e-5)
     boxes = np.concatenate([images[:, None].astype(np.float32), rois], axis=1)
     for shape, scale in product(((1, 1), (2, 3), (9, 8)), (1.0, 0.5)):
         yield Case("MaxRoiPool", [x, boxes], {"pooled_shape": shape, "spatial_scale": scale})
