@@ -7,6 +7,7 @@ from math import sqrt
 
 import numpy as np
 
+from tilewright.dtypes import F64
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Function, Node, Value
 from tilewright.ops.control import scan
@@ -56,6 +57,8 @@ def _infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
             has = "needs" if needed else "does not take"
             raise VerifyError(f"{name}: rule '{attrs['update_rule']}' {has} {wanted[index][0]}")
     past = types[3]
+    if past is not None and F64 in (past.dtype, q.dtype) and past.dtype != q.dtype:
+        raise VerifyError(f"{name}: past_state is {past}, queries are {q}")
     result = TensorType(q.dtype, (batch, steps, heads * depth))
     return (result, TensorType(q.dtype if past is None else past.dtype, state))
 
