@@ -32,6 +32,9 @@ EXPECTED = (
 # Two last places: the expected values were rounded after every operation, ours once.
 TOLERANCE = {"bfloat16": 2**-6, "float16": 2**-9}
 
+# Random numbers are another generator's: ONNX leaves them open.
+RANDOM = ("test_bernoulli_seed", "test_bernoulli_seed_expanded")
+
 
 @functools.cache
 def cases() -> list[tuple[str, onnx.ModelProto, list[Any]]]:
@@ -40,6 +43,8 @@ def cases() -> list[tuple[str, onnx.ModelProto, list[Any]]]:
     found = []
     for case in collect_testcases(None):
         assert case.model is not None
+        if case.name in RANDOM:
+            continue
         if all(node.op_type in SUPPORTED for node in case.model.graph.node):
             found.append((case.name, case.model, list(case.data_sets or ())))
     return found

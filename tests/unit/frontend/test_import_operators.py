@@ -218,7 +218,18 @@ def test_dropout_is_its_input_with_a_mask_of_ones(build: Build, run: Run) -> Non
     assert got["mask"].dtype == np.bool_
 
 
-def test_training_dropout_only_with_ratio_zero(build: Build, run: Run) -> None:
+def test_training_dropout_follows_its_seed(build: Build, run: Run) -> None:
+    x = {"x": np.arange(1, 1001, dtype=np.float32)}
+    constants = {"ratio": np.array(0.25, np.float32), "training": np.array(True)}
+    node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y", "mask"], seed=3)
+    model = build([node], x, ["y", "mask"], constants)
+    model.graph.output[1].type.tensor_type.elem_type = TensorProto.BOOL
+    found = run(model, x)
+    assert 700 < found["mask"].sum() < 800
+    np.testing.assert_allclose(found["y"], np.where(found["mask"], x["x"] / 0.75, 0), rtol=1e-6)
+
+
+def test_unseeded_training_dropout_only_with_ratio_zero(build: Build, run: Run) -> None:
     x = {"x": f32(1, -2)}
     node = helper.make_node("Dropout", ["x", "ratio", "training"], ["y"])
     for ratio, works in ((0.0, True), (0.5, False)):

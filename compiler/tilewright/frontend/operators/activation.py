@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from tilewright.frontend.registry import Reader, importer
 from tilewright.frontend.site import Site
 from tilewright.graph.ir import Value
@@ -95,15 +93,3 @@ def _scalar(site: Site, bound: Value | None) -> Value | None:
 @importer("Identity", 1, 13, 14, 16, 19, 21, 23, 24, 25)
 def identity(site: Site) -> Sequence[Value]:
     return [site.operand(0)]
-
-
-@importer("Dropout", 7, 10, 12, 13, 22)
-def dropout(site: Site) -> Sequence[Value]:
-    """The input itself and a mask of ones; training is the same with ratio zero, else refused."""
-    x = site.operand(0)
-    training = site.has(2) and bool(site.known(2).reshape(-1)[0])
-    if training and not (site.has(1) and float(site.known(1).reshape(-1)[0]) == 0.0):
-        raise site.fail("training mode drops values at random; export the model for inference")
-    if len(site.outputs) < 2 or not site.outputs[1]:
-        return [x]
-    return [x, site.emit("Expand", site.constant(np.array(True)), shape=x.shape)]

@@ -53,7 +53,7 @@ def eye_like(site: Site) -> Sequence[Value]:
 def refuse_unseeded(attributes: Attributes, outputs: Sequence[bool]) -> Iterable[str]:
     """Numbers that differ from run to run."""
     if "seed" not in attributes:
-        yield "it has no attribute 'seed', and random numbers that cannot be repeated are not supported"
+        yield "without attribute 'seed' it is not supported: nobody could repeat its numbers"
 
 
 def _uniform(site: Site, shape: Sequence[int], stream: int = 0) -> Value:
