@@ -14,7 +14,7 @@ from tilewright.loops.ir import Kernel, Role
 from tilewright.lower.group import kernel_operands, literal, make_group
 from tilewright.lower.kernel import finish_kernel, lower_group
 from tilewright.lower.target import Target
-from tilewright.ops.bounded import count_of
+from tilewright.ops.bounded import at_bounds, count_of
 from tilewright.ops.control import CONTROL_FLOW, LOOP_OPERANDS
 from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import operator_of
@@ -126,7 +126,15 @@ class _Build:
         for value in node.outputs:
             operands[value] = Operand(self._memory(value, Space.ACTIVATION), Role.IN)
             arguments.append(Operand(operands[value].memory, Role.OUT))
-        return CallKernel(self._kernel(node), tuple(arguments), node.origin or (node.name,))
+        name = self._kernel(node)
+        arguments += self._scratch(self.result.kernels[name])
+        return CallKernel(name, tuple(arguments), node.origin or (node.name,))
+
+    def _scratch(self, kernel: Kernel) -> list[Operand]:
+        """Memory of their own for a kernel's scratch parameters."""
+        wanted = [b for b, role in zip(kernel.params, kernel.roles, strict=True) if role == Role.SCRATCH]
+        memories = [Memory(self._unique(f"{kernel.name}:{b.name}"), b.dtype, b.shape) for b in wanted]
+        return [Operand(memory, Role.SCRATCH) for memory in memories]
 
     def _kernel(self, node: Node) -> str:
         declaration = None if node.op == "Fused" else operator_of(node)
@@ -312,6 +320,7 @@ def set_bounds(function: Function) -> None:
         for value in (*node.inputs, *node.outputs):
             if value is not None:
                 value.type = value.type.at_bound()
+        node.attrs = at_bounds(node.attrs)
         for body in node.bodies:
             for placeholder in body.inputs:
                 placeholder.type = placeholder.type.at_bound()

@@ -8,14 +8,14 @@ accept it, and all others refuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from tilewright.dtypes import I64
 from tilewright.errors import RunError, VerifyError
 from tilewright.expr import Expr, read
-from tilewright.graph.ir import Function, Value
+from tilewright.graph.ir import Attribute, Function, Value
 from tilewright.ops.operator import Attrs, Fusion
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import Bounded, TensorType
@@ -55,6 +55,31 @@ def count_of(function: Function, extent: Bounded) -> Value | None:
         if node.op == "Cut" and node.attrs["count"] == extent.name:
             return node.operand(1)
     return None
+
+
+def true_attributes(types: Types, arrays: Sequence[np.ndarray | None], attrs: Attrs) -> Attrs:
+    """The attributes with the sizes that the operands have in this run in the place of Bounded extents."""
+    sizes = {
+        extent: size
+        for type, array in zip(types, arrays, strict=True)
+        if type is not None and array is not None
+        for extent, size in zip(type.shape, array.shape, strict=True)
+        if isinstance(extent, Bounded)
+    }
+    if not sizes:
+        return attrs
+    return {key: _replaced(value, sizes) for key, value in attrs.items()}
+
+
+def at_bounds(attrs: Attrs) -> dict[str, Attribute]:
+    """The attributes with the bounds of Bounded extents."""
+    return {key: _replaced(value, {}) for key, value in attrs.items()}
+
+
+def _replaced(value: Attribute, sizes: Mapping[Bounded, int]) -> Attribute:
+    if isinstance(value, tuple | list):
+        return tuple(_replaced(part, sizes) for part in value)
+    return sizes.get(value, int(value)) if isinstance(value, Bounded) else value
 
 
 def _refusal(extent: int, what: str) -> VerifyError:
@@ -111,7 +136,7 @@ def _slice(types: Types, attrs: Attrs, results: Sequence[TensorType]) -> list[Sh
     for axis, start, end, step in ranges:
         extent = x.shape[axis]
         if isinstance(extent, Bounded):
-            if (start, int(end), step) != (0, int(extent), 1):
+            if (start, end, step) != (0, extent, 1):
                 raise _refusal(extent, "cut further")
             shape[axis] = extent
     return [tuple(shape)]

@@ -11,6 +11,7 @@ import tilewright.ops.all  # noqa: F401  fills the registry
 from tilewright.dtypes import BF16, DType
 from tilewright.errors import RunError, TilewrightError
 from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.ops.bounded import true_attributes
 from tilewright.ops.control import LOOP_OPERANDS, body_of, leading_results, scan_length
 from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import Attrs, operator_of
@@ -115,7 +116,9 @@ class _Run:
         if node.op == "If":
             condition, *captures = (a for a in operands if a is not None)
             return self.function(node.bodies[0 if condition else 1], captures)
-        return operator_of(node).evaluate(operands, self._attributes(node))
+        types = [None if v is None else v.type for v in node.inputs]
+        attrs = true_attributes(types, operands, self._attributes(node))
+        return operator_of(node).evaluate(operands, attrs)
 
     def _attributes(self, node: Node) -> Attrs:
         """In another floating type only a Cast to a half type still rounds."""

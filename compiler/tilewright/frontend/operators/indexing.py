@@ -39,6 +39,8 @@ def slice_(site: Site) -> Sequence[Value]:
         if step == 0:
             raise site.fail("a step is zero")
         bounds[at] = slice(start, end, step).indices(x.shape[at])
+        if bounds[at] == (0, int(x.shape[at]), 1):
+            bounds[at] = (0, x.shape[at], 1)  # all of it, also where the size depends on data
     if all(bound == (0, extent, 1) for bound, extent in zip(bounds, x.shape, strict=True)):
         return [x]
     starts, ends, steps = zip(*bounds, strict=True)
