@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import CacheError
+from tilewright.errors import CacheError, RunError
 from tilewright_bench.affinity import pinned
 from tilewright_bench.children import cold_start
 from tilewright_bench.denormals import flushes_denormals
@@ -176,8 +176,20 @@ def _check(entries: Sequence[Entry], model: ModelFile, inputs: Arrays, request: 
     for index, got in outputs.items():
         try:
             entries[index].row |= asdict(error_against(got, reference))
-        except ValueError as error:
+            _check_class(entries[index])
+        except (ValueError, RunError) as error:
             entries[index].failed(error)
+
+
+def _check_class(entry: Entry) -> None:
+    """An engine may compute in less than it was asked for and not say so; its error tells."""
+    limit = entry.session.l2_limit if entry.session else None
+    found = entry.row["l2_rel_err"]
+    if limit is not None and found > limit:
+        raise RunError(
+            f"precision {entry.row['precision']} was asked for, but the relative error is {found:.1e}, above "
+            f"{limit:.0e}: the engine computes in less, or by an inaccurate algorithm"
+        )
 
 
 def _measure(

@@ -53,8 +53,8 @@ class EngineSpec:
 class Settings:
     """What every engine of one comparison is given alike.
 
-    `threads` counts the calling thread too. `dims` binds named dimensions. `opt_level`, `without` and
-    `cache_dir` matter to Tilewright only.
+    `threads` counts the calling thread too; so many serve each of `concurrency` runs at a time. `dims` binds
+    named dimensions. `opt_level`, `without` and `cache_dir` matter to Tilewright only.
     """
 
     threads: int
@@ -63,6 +63,7 @@ class Settings:
     opt_level: int = 3
     without: tuple[str, ...] = ()
     cache_dir: str | None = None
+    concurrency: int = 1
 
     def as_json(self) -> dict[str, Any]:
         return {**asdict(self), "dims": dict(self.dims), "without": list(self.without)}
@@ -110,13 +111,14 @@ class Step:
 
 class Session(ABC):
     """A loaded model. `precision` is the class the engine really computes in, `notes` what a reader must
-    know.
+    know; a relative error above `l2_limit` shows that it computes in another one.
     """
 
     inputs: Sequence[TensorInfo]
     outputs: Sequence[str]
     precision: str
     notes: Mapping[str, Any]
+    l2_limit: float | None = None
 
     @abstractmethod
     def run(self, inputs: Arrays) -> Arrays:

@@ -33,18 +33,22 @@ CLASSES: Mapping[str, str] = {"f32": "fp32", "float": "fp32", "bf16": "bf16", "f
 class OpenVinoSession(Session):
     """One infer request of a compiled model; `run` copies the outputs out, as the other engines do."""
 
-    def __init__(self, compiled: Any, wanted: str) -> None:
+    def __init__(self, compiled: Any, wanted: str, streams: int) -> None:
+        self._compiled, self._wanted = compiled, wanted
         self._request = compiled.create_infer_request()
         self._ports = [(port.get_any_name(), port) for port in compiled.outputs]
         self.inputs = [_tensor(port) for port in compiled.inputs]
         self.outputs = [name for name, _ in self._ports]
         used = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
         self.precision = _class_of(used, wanted)
-        self.notes = {"computes_in": used, "streams": 1}
+        self.notes = {"computes_in": used, "streams": streams}
 
     def run(self, inputs: Arrays) -> Arrays:
         results = self._request.infer(dict(inputs), share_inputs=True, share_outputs=True)
         return {name: np.array(results[port]) for name, port in self._ports}
+
+    def beside(self) -> Session:
+        return OpenVinoSession(self._compiled, self._wanted, self.notes["streams"])
 
 
 class OpenVinoEngine(Engine):
@@ -73,15 +77,16 @@ class OpenVinoEngine(Engine):
         model = core.read_model(str(prepared.path))
         _bind(model, prepared.path, settings.dims)
         config: dict[str, Any] = {
-            "INFERENCE_NUM_THREADS": settings.threads,
-            "NUM_STREAMS": 1,
+            # Runs at the same time need a stream each, and share the threads between them.
+            "INFERENCE_NUM_THREADS": settings.threads * settings.concurrency,
+            "NUM_STREAMS": settings.concurrency,
             "PERFORMANCE_HINT": "LATENCY",
             # The process is pinned already; a second pinning would choose its own CPUs.
             "ENABLE_CPU_PINNING": False,
         }
         if wanted in HINTS:
             config["INFERENCE_PRECISION_HINT"] = HINTS[wanted]
-        return OpenVinoSession(core.compile_model(model, "CPU", config), wanted)
+        return OpenVinoSession(core.compile_model(model, "CPU", config), wanted, settings.concurrency)
 
 
 def _class_of(used: str, wanted: str) -> str:
