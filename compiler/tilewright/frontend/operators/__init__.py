@@ -5,6 +5,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     arithmetic,
     attention,
     attention_flex,
+    before_opset7,
     casting,
     constants,
     control,
