@@ -12,7 +12,7 @@ from platformdirs import user_cache_path
 from tilewright.errors import UsageError
 
 PRECISIONS = ("fp32",)
-ABLATIONS = ("fusion", "storage")
+ABLATIONS = ("fusion", "storage", "winograd")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
 from tilewright.passes.slice_splits import SliceSplits
 from tilewright.passes.storage import ChooseStorage
+from tilewright.passes.winograd import Winograd
 from tilewright.program.ir import Program
 from tilewright.program.passes.copies import CopyElimination
 from tilewright.program.passes.dead_stores import DeadStores
@@ -61,7 +62,9 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         SimplifyReshape(),
         Cse(),
         Dce(),
-        # how every tensor lies in memory, as the target's templates wish
+        # by which algorithm convolutions run, then how every tensor lies in memory, as the target's
+        # templates wish
+        *((Winograd(target),) if level >= 3 and "winograd" not in without else ()),
         *((ChooseStorage(target), Dce()) if level >= 3 and "storage" not in without else ()),
         # groups that become one kernel each
         SliceSplits(),

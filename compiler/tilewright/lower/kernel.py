@@ -8,6 +8,7 @@ from hashlib import sha256
 from tilewright.expr import reads_of
 from tilewright.loops.ir import Kernel
 from tilewright.loops.partition import Partition
+from tilewright.loops.scratch import HoistScratch
 from tilewright.loops.simplify import simplify_kernel
 from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
@@ -31,7 +32,7 @@ def finish_kernel(kernel: Kernel) -> Kernel:
     """The loop passes in their order."""
     kernel = Partition().run(kernel)
     kernel = Unroll().run(kernel)
-    return simplify_kernel(legalize_vectors(kernel))
+    return HoistScratch().run(simplify_kernel(legalize_vectors(kernel)))
 
 
 def _inplace(group: Group) -> tuple[tuple[int, int], ...]:

@@ -100,4 +100,5 @@ __all__ = [
     "suppression",
     "transposed_convolution",
     "unique",
+    "winograd",
 ]

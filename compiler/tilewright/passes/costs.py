@@ -16,3 +16,7 @@ class Costs(Protocol):
         operand.
         """
         ...
+
+    def algorithm(self, node: Node) -> str:
+        """By which algorithm a convolution is expected to be fastest: `direct` or `winograd`."""
+        ...

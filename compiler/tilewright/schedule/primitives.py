@@ -321,8 +321,7 @@ class CacheRead(Primitive):
 
 @dataclass(frozen=True)
 class Rfactor(Primitive):
-    """Partial sums: a new stage `NAME.rf` reduces one block of the terms, the stage itself reduces the
-    blocks.
+    """Partial sums: a new stage `NAME.rf` sums blocks of the terms, the stage itself sums the blocks.
 
     The axes `outer` and the blocks of `factor` turns of `axis` become data axes of the new stage, in front.
     Sums of blocks are more accurate than one long sum, and blocks can be computed apart.
@@ -351,8 +350,8 @@ class Rfactor(Primitive):
         unknown = [name for name in (*self.outer, self.axis) if name not in by_name]
         if unknown or self.axis in self.outer or self.factor < 1:
             raise ScheduleError(
-                f"rfactor: expected reduce axes of '{self.stage}' ({', '.join(by_name)}) and a positive factor, "
-                f"found {', '.join((*self.outer, self.axis))} and {self.factor}"
+                f"rfactor: expected reduce axes of '{self.stage}' ({', '.join(by_name)}) "
+                f"and a positive factor, found {', '.join((*self.outer, self.axis))} and {self.factor}"
             )
         body = stage.bodies[0]
         assert isinstance(body, Reduce)

@@ -8,9 +8,10 @@ from tilewright.errors import ParseError
 from tilewright.expr import Var, binary, const, floordiv, minimum, mod
 from tilewright.loops.affine import Bounds
 from tilewright.loops.interpret import interpret
-from tilewright.loops.ir import For, If, LoopKind, walk
+from tilewright.loops.ir import Allocate, For, If, LoopKind, Role, walk
 from tilewright.loops.parse import parse_kernel
 from tilewright.loops.partition import Partition
+from tilewright.loops.scratch import HoistScratch
 from tilewright.loops.simplify import simplify_kernel
 from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
@@ -111,8 +112,8 @@ def test_unroll_writes_turns_out_within_its_limit():
     assert not any(isinstance(s, For) and s.kind == LoopKind.UNROLLED for s in walk(straight.body))
     assert format_kernel(straight).count("acc[0] + x") == 16
     kept = Unroll(max_statements=8).run(kernel)
-    assert any(isinstance(s, For) and s.var.name == "j" and s.kind == LoopKind.SERIAL for s in walk(kept.body))
-    x = np.arange(64).reshape(4, 16)
+    assert any(isinstance(s, For) and s.var.name == "j" and s.kind == LoopKind.SERIAL for s in
+    walk(kept.body)) x = np.arange(64).reshape(4, 16)
     for k in (straight, kept):
         np.testing.assert_array_equal(run(k, x), x.sum(axis=1))
 
@@ -165,3 +166,32 @@ def test_the_interpreter_refuses_accesses_outside():
     kernel = parse_kernel("kernel k(@in x: f32[2], @out y: f32[2]) {\n y[0] = x[5] }")
     with pytest.raises(IndexError, match="accessed at"):
         run(kernel, np.zeros(2))
+
+
+SCRATCH = """
+kernel scratch(@in x: f32[4], @out y: f32[4]) {
+  alloc t: f32[4] in local {
+    serial for i in 0 .. +4 {
+      t[i] = (x[i] * 2.0:f32)
+    }
+    parallel for i in 0 .. +4 {
+      alloc u: f32[4] in local {
+        u[0] = t[i]
+        y[i] = u[0]
+      }
+    }
+  }
+}
+"""
+
+
+def test_large_buffers_outside_of_parallel_loops_become_parameters():
+    kernel = HoistScratch(min_bytes=16).run(parse_kernel(SCRATCH))
+    assert [(b.name, b.scope, role) for b, role in zip(kernel.params, kernel.roles, strict=True)][2:] == [
+        ("t", "global", Role.SCRATCH)
+    ]
+    assert [s.buffer.name for s in walk(kernel.body) if isinstance(s, Allocate)] == ["u"]
+    x, y, t = np.arange(4, dtype=np.float32), np.zeros(4, np.float32), np.zeros(4, np.float32)
+    interpret(kernel, [x, y, t])
+    np.testing.assert_array_equal(y, x * 2)
+    assert HoistScratch(min_bytes=17).run(parse_kernel(SCRATCH)) == parse_kernel(SCRATCH)

@@ -51,6 +51,10 @@ class CpuTarget:
         """Channels last, weights in panels: see costs.py."""
         return CpuCosts(self.machine).wish(node)
 
+    def algorithm(self, node: Node) -> str:
+        """Winograd where its transforms cost less than the multiplications saved: see costs.py."""
+        return CpuCosts(self.machine).algorithm(node)
+
     def assemble(self, program: Program, plan: Plan) -> Segment:
         """Objects of all kernels, from the cache where they are known, linked with the entry and the pool.
 

@@ -32,6 +32,10 @@ class NumpyTarget:
     def should_lower(self, node: Node) -> bool:
         return True
 
+    def algorithm(self, node: Node) -> str:
+        """The oracle computes what the model says."""
+        return "direct"
+
     def wish(self, node: Node) -> Wish | None:
         return None
 

@@ -47,6 +47,10 @@ class OpenClTarget:
         """See costs.py."""
         return wish_of(node)
 
+    def algorithm(self, node: Node) -> str:
+        """There is one template for convolutions."""
+        return "direct"
+
     def schedule(self, group: Group) -> Choice:
         return schedule_generic(group)
 

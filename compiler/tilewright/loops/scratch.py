@@ -1,0 +1,80 @@
+"""Loop pass: large local buffers become scratch parameters, memory of the arena that the program plans.
+
+    kernel k(@in x, @out y)                    kernel k(@in x, @out y, @scratch t: f32[100000])
+      alloc t: f32[100000] in local { s }  ->    s
+
+A buffer inside a parallel loop is one for each thread and stays where it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tilewright.expr import Expr, Read, rewrite
+from tilewright.loops.ir import (
+    Allocate,
+    Buffer,
+    Evaluate,
+    For,
+    If,
+    Kernel,
+    LoopKind,
+    Role,
+    Stmt,
+    Store,
+    While,
+    map_statements,
+)
+
+
+@dataclass(frozen=True)
+class HoistScratch:
+    """min_bytes: buffers from this size on."""
+
+    min_bytes: int = 1 << 16
+
+    def run(self, kernel: Kernel) -> Kernel:
+        found: dict[str, Buffer] = {}
+        body = self._visit(kernel.body, found)
+        buffers = tuple(replace(buffer, scope="global") for buffer in found.values())
+        params, roles = (*kernel.params, *buffers), (*kernel.roles, *(Role.SCRATCH for _ in buffers))
+        return replace(kernel, params=params, roles=roles, body=_renamed(body, found))
+
+    def _visit(self, stmt: Stmt, found: dict[str, Buffer]) -> Stmt:
+        if isinstance(stmt, For) and stmt.kind in (LoopKind.PARALLEL, LoopKind.BOUND):
+            return stmt
+        if (
+            isinstance(stmt, Allocate)
+            and stmt.buffer.scope == "local"
+            and stmt.buffer.bytes >= self.min_bytes
+        ):
+            known = found.setdefault(stmt.buffer.name, stmt.buffer)
+            if known == stmt.buffer:
+                return self._visit(stmt.body, found)
+        return map_statements(stmt, lambda part: self._visit(part, found))
+
+
+def _renamed(stmt: Stmt, found: dict[str, Buffer]) -> Stmt:
+    """The statement with accesses to the found buffers, wherever they are, in their new scope."""
+
+    def expression(e: Expr) -> Expr:
+        return rewrite(e, lambda n: _moved(n, found))
+
+    if isinstance(stmt, Store):
+        target = stmt.buffer
+        if found.get(target.name) == target:
+            target = replace(target, scope="global")
+        return Store(target, tuple(expression(i) for i in stmt.indices), expression(stmt.value))
+    if isinstance(stmt, For):
+        stmt = replace(stmt, start=expression(stmt.start), extent=expression(stmt.extent))
+    elif isinstance(stmt, (If, While)):
+        stmt = replace(stmt, condition=expression(stmt.condition))
+    elif isinstance(stmt, Evaluate):
+        return Evaluate(expression(stmt.value))
+    return map_statements(stmt, lambda part: _renamed(part, found))
+
+
+def _moved(e: Expr, found: dict[str, Buffer]) -> Expr | None:
+    if isinstance(e, Read) and found.get(e.source.name) == e.source:
+        return Read(replace(e.source, scope="global"), e.indices, e.dtype)
+    return None

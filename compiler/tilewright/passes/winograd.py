@@ -1,0 +1,43 @@
+"""Graph pass: 3x3 convolutions by Winograd's algorithm where the target expects it to be faster.
+
+    %y = Conv(%x, %w, %b) {strides=[1,1], ...}   ->   %y = WinogradConv(%x, %u, %b)
+
+1. %w is a Constant: %u is computed at once. Weights that are inputs are left alone.
+2. Groups, strides and dilations other than 1, and kernels other than 3x3, are left alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from tilewright.graph.ir import Constant, Function, Node
+from tilewright.ops.winograd import transform_weights
+from tilewright.passes.base import FunctionPass
+from tilewright.passes.costs import Costs
+
+
+@dataclass(frozen=True)
+class Winograd(FunctionPass):
+    """costs: says for which convolutions the algorithm pays. Run before storages are chosen."""
+
+    name: ClassVar[str] = "winograd"
+    costs: Costs
+
+    def transform(self, function: Function) -> bool:
+        chosen = [n for n in function.nodes if suits(n) and self.costs.algorithm(n) == "winograd"]
+        for node in chosen:
+            weights = node.operand(1)
+            assert isinstance(weights, Constant)
+            node.op = "WinogradConv"
+            node.attrs = {"pads": node.attrs["pads"], "padded_by_halo": False}
+            node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
+        return bool(chosen)
+
+
+def suits(node: Node) -> bool:
+    """Cases 1 and 2."""
+    if node.op != "Conv" or not isinstance(node.inputs[1], Constant):
+        return False
+    ones = all(n == 1 for key in ("strides", "dilations") for n in node.attrs[key])
+    return ones and node.inputs[1].shape[2:] == (3, 3) and node.attrs["group"] == 1

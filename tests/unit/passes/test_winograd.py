@@ -1,0 +1,90 @@
+"""Winograd's algorithm: the pass, the operator's meaning, and that it stays out of what it does not suit."""
+
+import numpy as np
+import pytest
+
+import tilewright.ops.all
+from tilewright.dtypes import F32
+from tilewright.graph.ir import Function
+from tilewright.ops.evaluate import evaluate_function
+from tilewright.ops.operator import REGISTRY, Builder
+from tilewright.ops.winograd import INPUT, OUTPUT, WEIGHTS, transform_weights
+from tilewright.passes.winograd import Winograd
+from tilewright.tensor.evaluate import evaluate_tensors
+from tilewright.tensor.ir import placeholder
+from tilewright.types import TensorType
+
+assert tilewright.ops.all
+
+
+class Always:
+    """A target for which Winograd always pays."""
+
+    def wish(self, node):
+        return None
+
+    def algorithm(self, node):
+        return "winograd"
+
+
+def convolution(size, kernel=3, strides=(1, 1), dilations=(1, 1), group=1, pads=(1, 1, 1, 1), constant=True):
+    function = Function("main")
+    builder = Builder(function)
+    rng = np.random.default_rng(0)
+    x = function.add_input("x", TensorType(F32, (2, 4, *size)))
+    weights = rng.standard_normal((6, 4 // group, kernel, kernel)).astype(np.float32)
+    w = function.constant(weights) if constant else function.add_input("w", TensorType(F32, weights.shape))
+    bias = function.constant(rng.standard_normal(6).astype(np.float32))
+    y = builder.op("Conv", x, w, bias, strides=strides, dilations=dilations, group=group, pads=pads)
+    function.outputs, function.output_names = [y], ["y"]
+    return function
+
+
+def test_the_matrices_are_those_of_minimal_filtering():
+    rng = np.random.default_rng(1)
+    d, g = rng.standard_normal(4), rng.standard_normal(3)
+    y = np.asarray(OUTPUT) @ ((np.asarray(WEIGHTS) @ g) * (np.asarray(INPUT) @ d))
+    np.testing.assert_allclose(y, np.correlate(d, g, "valid"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [(8, 8), (7, 5), (3, 3), (1, 1), (2, 9)])
+@pytest.mark.parametrize("pads", [(1, 1, 1, 1), (0, 2, 2, 1), (2, 2, 2, 2)])
+def test_equals_the_convolution(size, pads):
+    function = convolution(size, pads=pads)
+    feeds = {"x": np.random.default_rng(2).standard_normal((2, 4, *size))}
+    feeds = {"x": feeds["x"].astype(np.float32)}
+    expected = evaluate_function(function, feeds, np.dtype("float64"))["y"]
+    assert Winograd(Always()).run(function)
+    (node,) = function.nodes
+    assert node.op == "WinogradConv"
+    result = evaluate_function(function, feeds, np.dtype("float64"))["y"]
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)  # weights are rounded once
+    tensors = [placeholder(v.shape, v.dtype, f"x{i}") for i, v in enumerate(node.inputs)]
+    arrays = {"x0": feeds["x"], "x1": node.inputs[1].data, "x2": node.inputs[2].data}
+    outputs = REGISTRY[node.op].compute(tensors, node.attrs, [node.output.type])
+    np.testing.assert_allclose(evaluate_tensors(outputs, arrays)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel": 5, "pads": (2, 2, 2, 2)},
+        {"strides": (2, 2)},
+        {"dilations": (2, 2), "pads": (2, 2, 2, 2)},
+        {"group": 2},
+        {"constant": False},
+    ],
+)
+def test_leaves_other_convolutions_alone(options):
+    function = convolution((8, 8), **options)
+    assert not Winograd(Always()).run(function)
+    assert [node.op for node in function.nodes] == ["Conv"]
+
+
+def test_weights_are_transformed_in_double_precision():
+    w = np.random.default_rng(3).standard_normal((5, 3, 3, 3)).astype(np.float32)
+    u = transform_weights(w)
+    g = np.asarray(WEIGHTS)
+    exact = np.einsum("xi,ocij,yj->xyoc", g, w.astype(np.float64), g).reshape(16, 5, 3)
+    assert u.dtype == np.float32
+    np.testing.assert_array_equal(u, exact.astype(np.float32))
