@@ -112,8 +112,9 @@ def test_unroll_writes_turns_out_within_its_limit():
     assert not any(isinstance(s, For) and s.kind == LoopKind.UNROLLED for s in walk(straight.body))
     assert format_kernel(straight).count("acc[0] + x") == 16
     kept = Unroll(max_statements=8).run(kernel)
-    assert any(isinstance(s, For) and s.var.name == "j" and s.kind == LoopKind.SERIAL for s in
-    walk(kept.body)) x = np.arange(64).reshape(4, 16)
+    loops = [s for s in walk(kept.body) if isinstance(s, For)]
+    assert any(s.var.name == "j" and s.kind == LoopKind.SERIAL for s in loops)
+    x = np.arange(64).reshape(4, 16)
     for k in (straight, kept):
         np.testing.assert_array_equal(run(k, x), x.sum(axis=1))
 
