@@ -133,8 +133,12 @@ def _elements_loops(types: Types, attrs: Attrs, outputs: Results) -> Kernel:
             return with_cells([at], seq(found, If(inside, write, _reported(at, shape[axis]))))
 
         apart = [a for a, n in enumerate(indexed.shape) if a != axis and n > 1]
-        shared = apart[0] if apart and indexed.size >= PARALLEL_ELEMENTS else None
-        return seq(copied(results[0], x), nest("i", indexed.shape, one, shared))
+        if not apart or indexed.size < PARALLEL_ELEMENTS:
+            return seq(copied(results[0], x), nest("i", indexed.shape, one))
+        order = [apart[0], *(a for a in range(indexed.rank) if a != apart[0])]  # a fork-join once, outermost
+        extents = [indexed.shape[a] for a in order]
+        turned = nest("i", extents, lambda i: one([i[order.index(a)] for a in range(len(i))]), parallel=0)
+        return seq(copied(results[0], x), turned)
 
     return loop_program("scatter_elements", types, outputs, body)
 

@@ -38,6 +38,8 @@ def test_without_optimisation(case: Case, tmp_path: Path) -> None:
     [
         Case("TopK", [np.random.default_rng(1).standard_normal((70, 300), np.float32)], {"k": 9, "axis": 1}),
         Case("CumSum", [np.arange(20_000).reshape(50, 400)], {"axis": 0, "reverse": True}),
+        Case("ScatterElements", [np.zeros((30, 300)), np.arange(27_000).reshape(90, 300) % 30,
+                                 np.arange(27_000.0).reshape(90, 300)], {"axis": 0}),
         Case("ScatterElements", [np.zeros((200, 100)), np.full((200, 90), -1), np.ones((200, 90))],
              {"axis": 1, "reduction": "add"}),
     ],
