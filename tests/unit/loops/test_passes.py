@@ -17,7 +17,7 @@ from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
 from tilewright.loops.vectorize import legalize_vectors
 
-I, J = Var("i"), Var("j")
+ROW, LANE = Var("i"), Var("j")
 BOUNDS = Bounds({"i": (0, 3), "j": (0, 15)})
 
 TAIL = """
@@ -67,14 +67,14 @@ def run(kernel, *inputs):
 @pytest.mark.parametrize(
     ("expression", "expected"),
     [
-        (floordiv(I * 16 + J, const(16)), I),
-        (mod(I * 16 + J, const(16)), J),
-        (floordiv(I * 32 + J * 2 + 1, const(2)), I * 16 + J),
-        (mod(J + 16, const(16)), J),
-        (floordiv(floordiv(J, const(2)), const(2)), floordiv(J, const(4))),
-        (minimum(J, const(20)), J),
-        (binary("lt", I * 16 + J, const(64)), const(1, I64) < const(2)),
-        (I + 3 - I, const(3)),
+        (floordiv(ROW * 16 + LANE, const(16)), ROW),
+        (mod(ROW * 16 + LANE, const(16)), LANE),
+        (floordiv(ROW * 32 + LANE * 2 + 1, const(2)), ROW * 16 + LANE),
+        (mod(LANE + 16, const(16)), LANE),
+        (floordiv(floordiv(LANE, const(2)), const(2)), floordiv(LANE, const(4))),
+        (minimum(LANE, const(20)), LANE),
+        (binary("lt", ROW * 16 + LANE, const(64)), const(1, I64) < const(2)),
+        (ROW + 3 - ROW, const(3)),
     ],
 )
 def test_indices_simplify(expression, expected):
@@ -82,7 +82,7 @@ def test_indices_simplify(expression, expected):
 
 
 def test_a_division_that_is_not_decided_stays():
-    assert BOUNDS.simplify(floordiv(J + 1, const(16))) == floordiv(J + 1, const(16))
+    assert BOUNDS.simplify(floordiv(LANE + 1, const(16))) == floordiv(LANE + 1, const(16))
 
 
 def test_partition_cuts_a_tail_off_and_narrows_its_vectors():
