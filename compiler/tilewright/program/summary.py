@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilewright.program.count import count_operations
-from tilewright.program.ir import UNBOUNDED, Branch, CallKernel, Copy, Instruction, Loop, Program
+from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Program
 from tilewright.program.plan import Plan
 from tilewright.program.rewrite import all_memories, operand_bytes
+
+_MOST_TRIPS = 1 << 31  # more are no number that is meant to be reached: memory ends the loop
 
 
 def summarise(program: Program, plan: Plan) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def _with_times(body: tuple[Instruction, ...], times: int) -> Iterator[tuple[Ins
     for instruction in body:
         yield instruction, times
         if isinstance(instruction, Loop):
-            trips = 1 if instruction.trips == UNBOUNDED else instruction.trips
+            trips = 1 if instruction.trips > _MOST_TRIPS else instruction.trips
             yield from _with_times(instruction.body, times * trips)
         elif isinstance(instruction, Branch):
             yield from _with_times(instruction.then + instruction.orelse, times)

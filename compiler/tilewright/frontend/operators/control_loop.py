@@ -18,6 +18,8 @@ from tilewright.ops.control import with_bodies
 from tilewright.ops.operator import Builder
 from tilewright.types import TensorType
 
+_LARGEST = 1 << 40  # bytes: no machine has room for what more turns give
+
 
 @importer("Loop", 1, 11, 13, 16, 19, 21, 23, 24, 25)
 def loop(site: Site) -> Sequence[Value]:
@@ -70,6 +72,12 @@ class _LoopReader:
             raise site.fail(
                 "what each turn gives is stacked, but nothing known limits the number of turns; make operand "
                 "0, the trip count, an initializer"
+            )
+        needed = trips * sum(value.type.bytes for value in stacks)
+        if needed > _LARGEST:
+            raise site.fail(
+                f"what each turn gives is stacked, which needs {needed} bytes for the {trips} turns that "
+                "operand 0, the trip count, allows; make it smaller"
             )
         limit = None if self.turns is not None or not site.has(0) else scalar(site, 0, I64, "trip count")
         condition = None if self.ends is not None else scalar(site, 1, BOOL, "condition")
