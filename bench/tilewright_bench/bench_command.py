@@ -1,5 +1,6 @@
 """What `tilewright bench` does: compare or self-test, then write and show."""
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +8,8 @@ from typing import Any
 
 from tilewright.errors import UsageError
 from tilewright_bench import tables
-from tilewright_bench.affinity import usable_cpus
+from tilewright_bench.affinity import checked_threads, usable_cpus
+from tilewright_bench.batches import loads
 from tilewright_bench.comparison import Request, compare, has_failed
 from tilewright_bench.engines.base import Settings
 from tilewright_bench.engines.registry import parse_engine
@@ -45,6 +47,7 @@ def run_bench(
     settings: Settings,
     duration: float | None,
     outputs: Outputs,
+    batches: Sequence[int] = (),
 ) -> bool:
     """Compare, write, show; False when something failed. Raises UsageError for what cannot be run at all."""
     outputs.prepare()
@@ -53,9 +56,13 @@ def run_bench(
     if not names:
         raise UsageError("nothing to measure: give a MODEL, --suite NAME or --selftest")
     plan = Plan() if duration is None else Plan(duration_s=duration)
-    request = Request(_models(names, settings), specs, settings, plan)
-    with Reporter(outputs.quiet) as reporter:
-        result = compare(request, reporter)
+    checked_threads(settings.threads * settings.concurrency)
+    with (
+        tempfile.TemporaryDirectory(prefix="tilewright-batches-") as folder,
+        Reporter(outputs.quiet) as reporter,
+    ):
+        asked = loads(_models(names, settings), batches, settings.concurrency, Path(folder))
+        result = compare(Request(asked, specs, settings, plan), reporter)
     _write(result, outputs)
     return not has_failed(result)
 

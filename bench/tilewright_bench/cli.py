@@ -47,6 +47,12 @@ def bench(
     json_to: Json = None,
     csv_to: Annotated[Path | None, typer.Option("--csv", metavar="FILE", help="write CSV")] = None,
     md_to: Annotated[Path | None, typer.Option("--md", metavar="FILE", help="write a Markdown table")] = None,
+    batch: Annotated[
+        str | None, typer.Option(metavar="N[,N…]", help="throughput at these batch sizes, images per second")
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, metavar="N", help="throughput of N runs at a time, --threads each")
+    ] = 1,
     selftest: Annotated[bool, typer.Option("--selftest", help="can it tell 5 % from nothing, here?")] = False,
     runs: Annotated[int, typer.Option(min=1, help="self-test: runs of each kind")] = 20,
     quiet: Quiet = False,
@@ -57,14 +63,15 @@ def bench(
     Exit code 1 when a row carries an error, when it was interrupted, or when the self-test fails.
     """
     from tilewright_bench import bench_command as command
-    from tilewright_bench.options import settings_of
+    from tilewright_bench.options import integers, settings_of
 
-    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
+    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir, concurrency)
+    batches = integers("--batch", batch) if batch else ()
     outputs = command.Outputs(json_to, csv_to, md_to, quiet, verbose)
     if selftest:
         done = command.run_selftest(models or [], engine or [], settings, threads, runs, duration, outputs)
     else:
-        done = command.run_bench(models or [], suite, engine or [], settings, duration, outputs)
+        done = command.run_bench(models or [], suite, engine or [], settings, duration, outputs, batches)
     raise typer.Exit(0 if done else 1)
 
 

@@ -3,6 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from tilewright.errors import CacheError, RunError
 from tilewright_bench.affinity import pinned
 from tilewright_bench.children import cold_start
+from tilewright_bench.concurrent import Callers
 from tilewright_bench.denormals import flushes_denormals
 from tilewright_bench.engines.base import Arrays, Engine, EngineSpec, Session, Settings
 from tilewright_bench.engines.registry import engine_of
@@ -62,7 +64,7 @@ def compare(request: Request, reporter: Reporter) -> Json:
     result: Json = {"environment": {}, "rows": [], "pairs": [], "not_compared": [], "interrupted": False}
     with (
         tempfile.TemporaryDirectory(prefix="tilewright-bench-") as name,
-        pinned(request.settings.threads) as affinity,
+        pinned(request.settings.threads * request.settings.concurrency) as affinity,
     ):
         result["environment"] = describe(affinity, request.settings.threads)
         try:
@@ -119,13 +121,16 @@ def _compare_on(
 
 
 def _empty_row(model: ModelFile, spec: EngineSpec, request: Request) -> Json:
-    return {
+    row: Json = {
         "model": model.name,
         "engine": spec.text,
         "precision": request.settings.precision,
         "threads": request.settings.threads,
         "target": spec.target,
     }
+    if model.batch is not None or request.settings.concurrency > 1:
+        row |= {"batch": model.batch or 1, "concurrency": request.settings.concurrency}
+    return row
 
 
 def _start(
@@ -201,19 +206,42 @@ def _measure(
     def call_of(session: Session) -> Any:
         return lambda: session.run(inputs)
 
-    calls = [call_of(entry.session) for entry in running if entry.session is not None]
+    sessions = [entry.session for entry in running if entry.session is not None]
+    count = running[0].row.get("concurrency", 1)
     try:
-        return measure(calls, plan, on_round=lambda rounds, seconds: reporter.advance(seconds))
+        with ExitStack() as stack:
+            if count == 1:
+                calls: list[Any] = [call_of(session) for session in sessions]
+            else:
+                calls = [stack.enter_context(Callers(session, inputs, count)) for session in sessions]
+            found = measure(calls, plan, on_round=lambda rounds, seconds: reporter.advance(seconds))
+            if count > 1:
+                _per_run(found, calls)
+            return found
     except Exception as error:  # an engine that fails after its first run
         for entry in running:
             entry.failed(error)
         return None
 
 
+def _per_run(measurement: Measurement, callers: Sequence[Callers]) -> None:
+    """Samples of several runs become samples of one, and ratios those of one; both in place."""
+    for samples, one in zip(measurement.samples, callers, strict=True):
+        samples.blocks_ms = [[sample / one.runs for sample in block] for block in samples.blocks_ms]
+    first = callers[0].runs
+    measurement.ratios = [
+        ratio.scaled(first / one.runs) for ratio, one in zip(measurement.ratios, callers[1:], strict=True)
+    ]
+
+
 def _fill(running: Sequence[Entry], measurement: Measurement) -> None:
     for entry, samples in zip(running, measurement.samples, strict=True):
-        if samples.blocks_ms:
-            entry.row |= _steady_state(samples, measurement)
+        if not samples.blocks_ms:
+            continue
+        entry.row |= _steady_state(samples, measurement)
+        if "batch" in entry.row:
+            images = entry.row["batch"] * entry.row["concurrency"]
+            entry.row["images_per_s"] = 1e3 * images / entry.row["median_ms"]
 
 
 def _steady_state(samples: Samples, measurement: Measurement) -> Json:

@@ -15,10 +15,11 @@ from tilewright_datasets import zoo
 
 @dataclass(frozen=True)
 class ModelFile:
-    """A model as the user named it, and the file behind it."""
+    """A model as the user named it, and the file behind it. `batch` where a batch size was asked for."""
 
     name: str
     path: Path
+    batch: int | None = None
 
     @property
     def sha256(self) -> str:

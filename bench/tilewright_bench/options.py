@@ -18,6 +18,7 @@ def settings_of(
     opt_level: int,
     without: str,
     cache_dir: Path | None,
+    concurrency: int = 1,
 ) -> Settings:
     """The settings that every engine gets. Raises UsageError for an unknown precision or an unreadable
     option.
@@ -25,13 +26,21 @@ def settings_of(
     if precision not in PRECISIONS:
         raise UsageError(f"--precision {precision} is not known; choose one of {', '.join(PRECISIONS)}")
     return Settings(
-        threads=checked_threads(threads),
+        threads=checked_threads(_share(threads, concurrency)),
         precision=precision,
         dims=dict(_dimension(text) for text in dims),
         opt_level=opt_level,
         without=tuple(filter(None, without.split(","))),
         cache_dir=None if cache_dir is None else str(cache_dir),
+        concurrency=concurrency,
     )
+
+
+def _share(threads: int | None, concurrency: int) -> int | None:
+    """Threads of each run: what the user said, else an equal share of the usable CPUs."""
+    if threads is not None or concurrency == 1:
+        return threads
+    return max(1, checked_threads(None) // concurrency)
 
 
 def engines_of(texts: Sequence[str]) -> list[EngineSpec]:

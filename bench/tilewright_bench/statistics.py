@@ -46,6 +46,10 @@ class Ratio:
     high: float
     pairs: int
 
+    def scaled(self, factor: float) -> "Ratio":
+        """The ratio of samples that stand for another number of runs."""
+        return Ratio(self.value * factor, self.low * factor, self.high * factor, self.pairs)
+
     @property
     def half_width(self) -> float:
         """Half the width of the interval, as a fraction of the ratio."""

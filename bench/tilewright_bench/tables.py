@@ -13,7 +13,7 @@ Row = Mapping[str, Any]
 CSV_FIELDS = (
     "model", "engine", "precision", "threads", "target", "median_ms", "p10_ms", "p90_ms", "compile_s",
     "load_s", "first_ms", "peak_rss_mb", "l2_rel_err", "max_abs_err", "ratio", "ci_low", "ci_high",
-    "verdict", "capped", "error",
+    "verdict", "capped", "batch", "concurrency", "images_per_s", "error",
 )  # fmt: skip
 
 # A pipe has no width, and a folded table is of no use to grep.
@@ -21,7 +21,7 @@ PIPED_WIDTH = 200
 
 BENCH_HEAD = (
     "model", "engine", "class", "threads", "median ms", "p10–p90", "first ms", "load s", "compile s",
-    "peak MB", "rel. error", "time / first engine's", "verdict on the first",
+    "peak MB", "rel. error", "images/s", "time / first engine's", "verdict on the first",
 )  # fmt: skip
 
 # Columns of words; all others are numbers.
@@ -113,6 +113,7 @@ def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:
         compile_s,
         f"{row['peak_rss_mb']:.0f}",
         f"{row['l2_rel_err']:.1e}" if "l2_rel_err" in row else "",
+        f"{row['images_per_s']:.1f}" if "images_per_s" in row else "",
         ratio,
         verdict,
     )
