@@ -12,8 +12,8 @@ from onnx import GraphProto, NodeProto, TensorProto
 from tilewright.errors import ImportModelError, VerifyError
 from tilewright.frontend.attributes import read_attributes
 from tilewright.frontend.bounded import SIZES_THAT_DEPEND_ON_DATA
-from tilewright.frontend.registry import TABLE
-from tilewright.frontend.site import Body, Site, small_constant
+from tilewright.frontend.registry import SEQUENCE_OPERATORS, TABLE
+from tilewright.frontend.site import Body, KnownInput, SequenceValue, Site, small_constant
 from tilewright.frontend.support import node_name, since_version, subgraphs
 from tilewright.frontend.tensors import tensor_array
 from tilewright.graph.ir import Constant, Function, Node, Placeholder, Value
@@ -110,6 +110,8 @@ class GraphReader:
     def output(self, name: str) -> Value:
         """Append a function output. Outputs are distinct results of nodes: others get an Identity."""
         value = self.result(name)
+        if isinstance(value, SequenceValue):
+            raise ImportModelError(f"graph output '{name}' is a sequence; only tensors are supported")
         plain = not isinstance(value, Placeholder | Constant)
         if not plain or any(value is other for other in self.function.outputs):
             builder = Builder(self.function, origin=(name,))
@@ -137,6 +139,7 @@ class GraphReader:
             self,
         )
         _check_sizes(site)
+        _check_sequences(site)
         first = len(self.function.nodes)
         try:
             results = TABLE[proto.op_type, since].read(site)
@@ -187,10 +190,16 @@ class GraphReader:
 
     def _captured(self, name: str, outer: Value) -> Value:
         """What stands for a value of the graph around: a constant stays one, else a further input."""
-        known = outer.data if isinstance(outer, Constant) else small_constant(outer)
-        if known is not None:
-            return self.function.constant(known, name)
+        if isinstance(outer, SequenceValue):
+            raise ImportModelError(f"sequence '{name}' is read inside a sub-graph, which is not supported")
+        fixed = outer.data if isinstance(outer, Constant) else small_constant(outer, known_inputs=False)
+        if fixed is not None:
+            return self.function.constant(fixed, name)
         placeholder = self.function.add_input(name, outer.type)
+        known = small_constant(outer)
+        if known is not None:  # shape operands in the sub-graph know it too
+            placeholder = KnownInput(placeholder.name, placeholder.type, data=known)
+            self.function.inputs[-1] = placeholder
         self.captures[outer] = placeholder
         return placeholder
 
@@ -219,6 +228,15 @@ def _check_sizes(site: Site) -> None:
             raise site.fail(
                 f"operand '{value.name}' is {value.type}: a size that depends on data is not supported here"
             )
+
+
+def _check_sequences(site: Site) -> None:
+    """Refuse a sequence where a tensor is expected."""
+    if site.op in SEQUENCE_OPERATORS:
+        return
+    for value in site.operands:
+        if isinstance(value, SequenceValue):
+            raise site.fail("an operand is a sequence, which is not supported here")
 
 
 def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:

@@ -35,6 +35,11 @@ class Importer:
     refuse: Refusals
 
 
+# Operators that read sequences; all others take tensors only.
+SEQUENCE_OPERATORS = frozenset(
+    {"ConcatFromSequence", "SequenceAt", "SequenceErase", "SequenceInsert", "SequenceLength"}
+)
+
 TABLE: dict[tuple[str, int], Importer] = {}
 
 

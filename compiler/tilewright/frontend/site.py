@@ -222,6 +222,15 @@ class Site:
 
 
 @dataclass(eq=False)
+class SequenceValue(Value):
+    """A sequence of tensors whose length is known when the model is read. It is no value of the graph: its
+    type says nothing.
+    """
+
+    elements: tuple[Value, ...] = ()
+
+
+@dataclass(eq=False)
 class KnownInput(Placeholder):
     """An input that shape operands know the value of; as data it is read at run time."""
 
@@ -232,18 +241,18 @@ class _NotConstantError(Exception):
     """Says what a value depends on."""
 
 
-def small_constant(value: Value) -> np.ndarray | None:
-    """The value when it has few elements and follows from constants."""
+def small_constant(value: Value, known_inputs: bool = True) -> np.ndarray | None:
+    """The value when it has few elements and follows from constants (and known inputs)."""
     if prod(value.shape) > _SMALL:
         return None
     try:
-        return evaluate_constant(value)
+        return evaluate_constant(value, known_inputs)
     except _NotConstantError:
         return None
 
 
-def evaluate_constant(value: Value) -> np.ndarray:
-    """A value computed from constants alone; iterative, because graphs can be deep."""
+def evaluate_constant(value: Value, known_inputs: bool = True) -> np.ndarray:
+    """A value computed from constants and known inputs; iterative, because graphs can be deep."""
     known: dict[int, np.ndarray] = {}
     stack = [value]
     while stack:
@@ -251,7 +260,7 @@ def evaluate_constant(value: Value) -> np.ndarray:
         if id(current) in known:
             stack.pop()
             continue
-        if isinstance(current, Constant | KnownInput):
+        if isinstance(current, Constant) or (known_inputs and isinstance(current, KnownInput)):
             known[id(current)] = current.data
             continue
         node = current.producer

@@ -33,6 +33,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     resize,
     sampling,
     selection,
+    sequences,
     shape,
     spatial,
     spectral,

@@ -1,6 +1,6 @@
 """Operators of opsets before 7, in terms of their versions in opset 7.
 
-Broadcasting was asked for then: `broadcast` allows it, `axis` says where in the first operand the second lies.
+Broadcasting was asked for then: `broadcast` allows it, `axis` says where in the first the second operand is.
 """
 
 from __future__ import annotations
