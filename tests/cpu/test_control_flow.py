@@ -122,6 +122,19 @@ def test_branches_capture_values_and_weights(tmp_path: Path) -> None:
     check(engines, {"c": np.array(False), "x": x, "w": w}, {"y": np.maximum(-conv, 0), "y2": -np.float32(2)})
 
 
+def test_one_value_may_be_captured_under_two_names(tmp_path: Path) -> None:
+    text = """
+    g (bool c, float[2] x) => (float[2] y) {
+      a = Neg(x) b = Identity(a)
+      y = If (c) <
+        then_branch = t () => (float[2] p) { p = Mul(a, b) },
+        else_branch = e () => (float[2] q) { q = Add(b, a) }>
+    }"""
+    engines = compiled(text, tmp_path)
+    for condition, expected in zip(true_false(), (f32(1, 9), f32(-2, -6)), strict=True):
+        check(engines, {"c": condition, "x": f32(1, 3)}, {"y": expected})
+
+
 def test_a_branch_that_is_known_is_read_alone(tmp_path: Path) -> None:
     text = """
     g (float[2,3] x) => (float[m, n] y) {

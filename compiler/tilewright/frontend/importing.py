@@ -195,6 +195,8 @@ class GraphReader:
         fixed = outer.data if isinstance(outer, Constant) else small_constant(outer, known_inputs=False)
         if fixed is not None:
             return self.function.constant(fixed, name)
+        if outer in self.captures:  # one value may have two names
+            return self.captures[outer]
         placeholder = self.function.add_input(name, outer.type)
         known = small_constant(outer)
         if known is not None:  # shape operands in the sub-graph know it too
