@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import inf
+from math import gcd, inf
 
 from tilewright.dtypes import BOOL, I64
 from tilewright.expr import (
@@ -180,6 +180,9 @@ class Bounds:
         nested = self._nested(op, rest, divisor)
         if nested is not None:
             return add(from_linear(whole), nested) if op == "floordiv" else nested
+        coarse = self._coarse(op, rest, divisor)
+        if coarse is not None:
+            return add(from_linear(whole), coarse) if op == "floordiv" else coarse
         remainder = binary(op, from_linear(rest), const(divisor))
         return add(from_linear(whole), remainder) if op == "floordiv" else remainder
 
@@ -193,6 +196,20 @@ class Bounds:
         if not isinstance(atom.b, Const):
             return None
         return self._divide("floordiv", linear(atom.a), int(atom.b.value) * divisor)
+
+    def _coarse(self, op: str, rest: Linear, divisor: int) -> Expr | None:
+        """(x * g + r) // (g * q) is x // q, and % gives (x % q) * g + r, where 0 <= r < g."""
+        for step in sorted({gcd(c, divisor) for c in rest.terms.values()} - {1}, reverse=True):
+            large = Linear(
+                {a: c // step for a, c in rest.terms.items() if c % step == 0}, rest.constant // step
+            )
+            small = Linear({a: c for a, c in rest.terms.items() if c % step}, rest.constant % step)
+            low, high = self.of_linear(small)
+            if low < 0 or high >= step:
+                continue
+            quotient = self._divide(op, large, divisor // step)
+            return quotient if op == "floordiv" else add(mul(quotient, const(step)), from_linear(small))
+        return None
 
     def _compare(self, e: Binary) -> Expr:
         difference = linear(e.a).plus(linear(e.b), -1)

@@ -72,6 +72,8 @@ def run(kernel, *inputs):
         (floordiv(ROW * 32 + LANE * 2 + 1, const(2)), ROW * 16 + LANE),
         (mod(LANE + 16, const(16)), LANE),
         (floordiv(floordiv(LANE, const(2)), const(2)), floordiv(LANE, const(4))),
+        (floordiv(ROW * 48 + LANE, const(96)), floordiv(ROW, const(2))),
+        (mod(ROW * 48 + LANE, const(96)), mod(ROW, const(2)) * 48 + LANE),
         (minimum(LANE, const(20)), LANE),
         (binary("lt", ROW * 16 + LANE, const(64)), const(1, I64) < const(2)),
         (ROW + 3 - ROW, const(3)),

@@ -58,11 +58,13 @@ class CpuCosts:
         if group == x.shape[1] == w.shape[0]:
             spatial = ascii_lowercase[2:rank]
             return Wish((last, Storage(f"{spatial}ba"), None), last, halo)
-        if group != 1:
+        depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
+        vectors = tile_for(y.shape[2:], columns, depth, self.machine).vectors
+        if group > 1:  # a panel must not reach into the next group
+            vectors = next((n for n in range(vectors, 0, -1) if columns % (n * lanes) == 0), 0)
+        if not vectors:
             return None
-        depth = w.type.size // w.shape[0]
-        tile = tile_for(y.shape[2:], w.shape[0], depth, self.machine)
-        width = tile.vectors * self.machine.lanes(32)
+        width = vectors * lanes
         return Wish((last, Storage(f"A{ascii_lowercase[2:rank]}b{width}a"), None), last, halo)
 
     def _winograd(self, node: Node) -> Wish:
