@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from tilewright.cli.conformance.workers import run_tasks
 from tilewright.cli.output import check_writable, table_console, write_json
 from tilewright.config import CompileOptions, default_cache_dir
 from tilewright.driver import make_target
-from tilewright.errors import UsageError
+from tilewright.errors import TilewrightError, UsageError
 
 INTERRUPTED = 130
 
@@ -49,7 +49,7 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
     """
     if request.docs is not None:
         check_writable(request.docs)
-    make_target(options)  # refuses an unknown target or machine before anything is loaded
+    _check_target(options)
     cases = load_cases(request.kinds or KINDS[:1], request.pattern)
     if not cases:
         raise UsageError(f"-k {request.pattern}: no case of that name")
@@ -79,6 +79,24 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
         raise typer.Exit(INTERRUPTED)
     if any(outcome.status == "failed" for outcome in results.values()):
         raise typer.Exit(1)
+
+
+def _check_target(options: CompileOptions) -> None:
+    """Raise UsageError for an unknown target or machine before anything is loaded.
+
+    Asked in a process of its own: an OpenCL platform that has started does not survive a fork.
+    """
+
+    def task(_: int) -> Outcome:
+        try:
+            make_target(replace(options, threads=options.threads or 1))
+        except TilewrightError as error:
+            return Outcome("refused", str(error))
+        return Outcome("passed")
+
+    ((_, outcome),) = run_tasks(task, [0], jobs=1, limit=60.0)
+    if outcome.status != "passed":
+        raise UsageError(outcome.reason)
 
 
 def _run(cases: list[Case], request: Request, options: Mapping[str, Any]) -> tuple[dict[int, Outcome], bool]:
