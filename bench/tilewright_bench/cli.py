@@ -1,4 +1,4 @@
-"""The commands `bench`, `layers`, `accuracy` and `engines`: their options. What they do is imported when
+"""The commands `bench`, `layers`, `accuracy`, `debug` and `engines`: their options. What they do is imported when
 they are called.
 """
 
@@ -28,6 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command("bench")(bench)
     app.command("layers")(layers)
     app.command("accuracy")(accuracy)
+    app.command("debug")(debug)
     app.command("engines")(engines)
 
 
@@ -144,6 +145,59 @@ def accuracy(
     images = command.Images(dataset, integers("--topk", topk), limit, preprocess, label_offset)
     done = command.run_accuracy(models or [], engine or [], settings, images, json_to, quiet, verbose)
     raise typer.Exit(0 if done else 1)
+
+
+def debug(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")],
+    engine: Annotated[
+        list[str] | None,
+        typer.Option("--engine", help="name[:target][,key=value…], twice. Default: tilewright:cpu and ort"),
+    ] = None,
+    inputs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=FILE.npy", help="an input; others are seeded"),
+    ] = None,
+    tolerance: Annotated[
+        float, typer.Option(metavar="T", help="relative L2 error above which a tensor diverges")
+    ] = 1e-4,
+    mode: Annotated[
+        str, typer.Option(help="all: every tensor at once; bisect: one at a time, so that kernels stay fused")
+    ] = "all",
+    output_dir: Annotated[Path, typer.Option(metavar="D", help="where both values of the tensor go")] = Path(
+        "."
+    ),
+    threads: Threads = None,
+    precision: Precision = "fp32",
+    dim: Dims = None,
+    opt_level: Level = 3,
+    without: Without = "",
+    cache_dir: CacheDir = None,
+    json_to: Json = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Find the first tensor on which two engines differ, and save both its values.
+
+    The second engine counts as right. Exit code 1 when a tensor diverges.
+    """
+    from tilewright_bench.debug import command
+    from tilewright_bench.options import DEFAULT_ENGINES, settings_of
+
+    settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
+    request = command.Request(
+        *(
+            model,
+            engine or DEFAULT_ENGINES,
+            inputs or [],
+            tolerance,
+            mode,
+            output_dir,
+            json_to,
+            quiet,
+            verbose,
+        )
+    )
+    raise typer.Exit(0 if command.run_debug(request, settings) else 1)
 
 
 def engines(json_to: Json = None) -> None:

@@ -34,6 +34,7 @@ def disagreements(folder: Path) -> list[str]:
     return [
         *(line for source in sources.bench for line in _summaries(source)),
         *(line for source in sources.accuracy for line in _shares(source)),
+        *(line for source in sources.layers for line in _layers(source)),
         *_page(folder / MARKDOWN, render_markdown(page)),
         *_page(folder / HTML, render_html(page)),
         *(line for figure in page.figures for line in _figure(folder, figure)),
@@ -52,6 +53,21 @@ def _summaries(source: Source) -> Iterator[str]:
         if a and b and "calls_per_block" in a and "calls_per_block" in b:
             what = f"{source.name}: {pair['model']}: {pair['b']} / {pair['a']}: ratio"
             yield from _differs(what, pair["ratio"], _ratio(a, b))
+
+
+def _layers(source: Source) -> Iterator[str]:
+    """Medians of layers alone and of networks against their samples; totals against the rows."""
+    for answer in (*(source.data.get("alone") or []), *(source.data.get("networks") or [])):
+        if answer.get("samples_ms"):
+            where = f"layer {answer['index']}" if "index" in answer else source.data["model"]
+            found = float(np.percentile(answer["samples_ms"], 50))
+            yield from _differs(
+                f"{source.name}: {where} on {answer['engine']}: median_ms", answer["median_ms"], found
+            )
+    rows = source.data.get("rows") or []
+    for total in source.data.get("totals") or []:
+        own = [row["median_ms"] for row in rows if total["kind"] in (row["kind"], "all")]
+        yield from _differs(f"{source.name}: total of {total['kind']}", total["median_ms"], sum(own))
 
 
 def _ratio(a: Json, b: Json) -> float:

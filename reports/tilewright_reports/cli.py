@@ -15,6 +15,9 @@ AccuracyFiles = Annotated[
 AsvFolder = Annotated[
     Path | None, typer.Option("--asv", metavar="DIR", help="asv's results folder, e.g. bench/results")
 ]
+LayerFiles = Annotated[
+    list[Path] | None, typer.Option("--layers", metavar="FILE", help="JSON of tilewright layers; repeat it")
+]
 Output = Annotated[
     Path | None,
     typer.Option(
@@ -37,6 +40,7 @@ def register(app: typer.Typer) -> None:
 def report(
     bench: BenchFiles = None,
     accuracy: AccuracyFiles = None,
+    layers: LayerFiles = None,
     asv: AsvFolder = None,
     output: Output = None,
     check: Check = False,
@@ -48,7 +52,7 @@ def report(
     from tilewright_reports import command
 
     if check:
-        done = command.run_check(bench or [], accuracy or [], asv, output)
+        done = command.run_check(bench or [], accuracy or [], asv, output, layers or [])
     else:
-        done = command.run_report(bench or [], accuracy or [], asv, output)
+        done = command.run_report(bench or [], accuracy or [], asv, output, layers or [])
     raise typer.Exit(0 if done else 1)

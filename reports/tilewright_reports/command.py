@@ -22,15 +22,19 @@ PIPED_WIDTH = 200
 
 
 def run_report(
-    bench: Sequence[Path], accuracy: Sequence[Path], asv: Path | None, output: Path | None
+    bench: Sequence[Path],
+    accuracy: Sequence[Path],
+    asv: Path | None,
+    output: Path | None,
+    layers: Sequence[Path] = (),
 ) -> bool:
     """Write the report, print its tables and name its page; False when no row was reportable.
 
     Raises UsageError without any file, DataError for a file that is damaged or not one of ours.
     """
-    if not bench and not accuracy and asv is None:
-        raise UsageError("nothing to report: give --bench FILE, --accuracy FILE or --asv DIR")
-    sources = read_sources(bench, accuracy, asv)
+    if not bench and not accuracy and not layers and asv is None:
+        raise UsageError("nothing to report: give --bench, --accuracy or --layers FILE, or --asv DIR")
+    sources = read_sources(bench, accuracy, asv, layers)
     report = build(sources)
     html = write_report(report, sources, output or OUTPUT)
     console = Console()
@@ -44,12 +48,18 @@ def run_report(
     return not report.is_empty
 
 
-def run_check(bench: Sequence[Path], accuracy: Sequence[Path], asv: Path | None, output: Path | None) -> bool:
+def run_check(
+    bench: Sequence[Path],
+    accuracy: Sequence[Path],
+    asv: Path | None,
+    output: Path | None,
+    layers: Sequence[Path] = (),
+) -> bool:
     """Check one report's folder, or every one below a folder; False when a number disagrees.
 
     Raises UsageError when there is no report.
     """
-    if bench or accuracy or asv:
+    if bench or accuracy or asv or layers:
         raise UsageError("--check reads the raw files that lie with the report: give only -o DIR")
     root = output or PUBLISHED
     folders = sorted({path.parent for path in root.rglob(MARKDOWN)})

@@ -5,9 +5,11 @@ from collections.abc import Iterator
 import pandas as pd
 
 from tilewright_reports.cells import milliseconds, number, scientific, table, text
+from tilewright_reports.mean_sections import ablation_section, mean_section
 from tilewright_reports.page import Figure, Section, Table
 from tilewright_reports.results import Results
 from tilewright_reports.runs import panel_name, run_cell, runs_note
+from tilewright_reports.table2_section import table2_section
 
 GROUP = ["machine", "threads", "precision"]
 COLUMNS_NOTE = (
@@ -35,6 +37,9 @@ def latency_sections(results: Results) -> Iterator[Section]:
             alt = _alt("Time of b / time of a with interval", rows)
             ratios = Figure(f"ratios-{count}.svg", alt, "ratios", _ratios(pairs))
             yield Section("Pairs of this section", [RATIO_NOTE], _pair_table(pairs), ratios, level=3)
+            yield from mean_section(pairs)
+            yield from ablation_section(pairs)
+        yield from table2_section(rows, pairs)
 
 
 def _bars(rows: pd.DataFrame) -> list[dict[str, object]]:
@@ -52,7 +57,7 @@ def _bars(rows: pd.DataFrame) -> list[dict[str, object]]:
 def _latency_table(rows: pd.DataFrame) -> Table:
     head = (
         "model", "engine", "median ms", "p10", "p90", "first ms", "load s", "compile s", "peak MB",
-        "l2_rel_err", "max_abs_err", "flushes denormals", "run",
+        "images/s", "l2_rel_err", "max_abs_err", "flushes denormals", "run",
     )  # fmt: skip
     cells = [
         (
@@ -65,6 +70,7 @@ def _latency_table(rows: pd.DataFrame) -> Table:
             number(row.load_s, 3),
             number(row.compile_s, 2),
             number(row.peak_rss_mb, 0),
+            number(row.images_per_s, 1),
             scientific(row.l2_rel_err),
             scientific(row.max_abs_err),
             text(row.ftz),

@@ -36,7 +36,7 @@ def left_out_section(left_out: Sequence[LeftOut]) -> Iterator[Section]:
 
 def provenance_sections(sources: Sources, results: Results) -> Iterator[Section]:
     """One table of facts with a column per run, and one of models and engines."""
-    runs = [*sources.bench, *sources.accuracy]
+    runs = [*sources.bench, *sources.accuracy, *sources.layers]
     if not runs:
         return
     cells = [(fact, *(_fact(run, fact) for run in runs)) for fact in FACTS]
@@ -61,16 +61,18 @@ def again_section(sources: Sources) -> Section:
     """The commands that made the raw files, and the one that makes the page from them."""
     commits = dict.fromkeys(
         _environment(run)["commit"]
-        for run in (*sources.bench, *sources.accuracy)
+        for run in (*sources.bench, *sources.accuracy, *sources.layers)
         if repeatable(_environment(run))
     )
     lines = [f"git checkout {commit} && pip install --editable ." for commit in commits]
     lines += [_measuring("bench", source) for source in sources.bench]
     lines += [_measuring("accuracy", source) for source in sources.accuracy]
+    lines += [_measuring_layers(source) for source in sources.layers]
     if sources.asv:
         lines.append("make asv")
     report = ["tilewright", "report"]
-    for kind, files in (("bench", sources.bench), ("accuracy", sources.accuracy)):
+    kinds = (("bench", sources.bench), ("accuracy", sources.accuracy), ("layers", sources.layers))
+    for kind, files in kinds:
         for source in files:
             report += [f"--{kind}", f"raw/{source.name}"]
     report += ["--asv", "raw/asv"] if sources.asv else []
@@ -88,6 +90,16 @@ def _measuring(kind: str, source: Source) -> str:
     for option, field in (("--engine", "engine"), ("--threads", "threads"), ("--dataset", "dataset")):
         for value in dict.fromkeys(str(row[field]) for row in rows if field in row):
             command += [option, value]
+    return shlex.join([*command, "--json", source.name.rpartition("/")[2][NUMBER:]])
+
+
+def _measuring_layers(source: Source) -> str:
+    data = source.data
+    command = ["tilewright", "layers", str(data.get("model"))]
+    for row in data.get("networks") or []:
+        command += ["--engine", str(row["engine"])]
+    threads = (data.get("ceilings") or {}).get("threads")
+    command += ["--threads", str(threads)] if threads else []
     return shlex.join([*command, "--json", source.name.rpartition("/")[2][NUMBER:]])
 
 

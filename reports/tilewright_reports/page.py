@@ -26,7 +26,7 @@ class Figure:
 
     file: str
     alt: str
-    kind: str  # 'bars' or 'ratios'
+    kind: str  # 'bars', 'ratios' or 'roofline'
     data: Any
 
 

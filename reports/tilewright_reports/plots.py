@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Canvas
 
 from tilewright_reports.page import Figure
+from tilewright_reports.roofline import roofline
 
 # Colours that stay apart for colour-blind readers (Okabe and Ito).
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -24,12 +25,19 @@ def draw(figure: Figure) -> bytes:
     """The figure as SVG.
 
     Kind 'bars': per model a panel, per engine a bar with its spread. Kind 'ratios': points with intervals.
+    Kind 'roofline': a point for each layer below the roofs of the machine.
     """
     with mpl.rc_context(STYLE):
-        canvas = _bars(figure.data) if figure.kind == "bars" else _ratios(figure.data)
+        canvas = _drawn(figure)
         file = io.BytesIO()
         canvas.savefig(file, format="svg", metadata={"Description": described(figure), "Date": None})
     return file.getvalue()
+
+
+def _drawn(figure: Figure) -> Canvas:
+    if figure.kind == "roofline":
+        return roofline(figure.data, COLOURS)
+    return _bars(figure.data) if figure.kind == "bars" else _ratios(figure.data)
 
 
 def described(figure: Figure) -> str:

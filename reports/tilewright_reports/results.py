@@ -18,7 +18,8 @@ Json = Mapping[str, Any]
 
 LATENCY = (
     "model", "engine", "precision", "threads", "target", "median_ms", "p10_ms", "p90_ms", "compile_s",
-    "load_s", "first_ms", "peak_rss_mb", "l2_rel_err", "max_abs_err", "capped",
+    "load_s", "first_ms", "peak_rss_mb", "l2_rel_err", "max_abs_err", "capped", "batch", "concurrency",
+    "images_per_s",
 )  # fmt: skip
 ERRORS = ("l2_rel_err", "max_abs_err")
 PAIRS = (

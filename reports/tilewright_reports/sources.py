@@ -9,7 +9,7 @@ from typing import Any
 
 from tilewright.errors import DataError
 
-KINDS = ("bench", "accuracy")
+KINDS = ("bench", "accuracy", "layers")
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,21 @@ class Sources:
     bench: Sequence[Source]
     accuracy: Sequence[Source]
     asv: Sequence[Source]
+    layers: Sequence[Source] = ()
 
     def all(self) -> list[Source]:
-        return [*self.bench, *self.accuracy, *self.asv]
+        return [*self.bench, *self.accuracy, *self.layers, *self.asv]
 
 
-def read_sources(bench: Sequence[Path], accuracy: Sequence[Path], asv: Path | None) -> Sources:
+def read_sources(
+    bench: Sequence[Path], accuracy: Sequence[Path], asv: Path | None, layers: Sequence[Path] = ()
+) -> Sources:
     """Read everything before anything is written. Raises DataError that names a missing or damaged file."""
     return Sources(
         [_numbered("bench", number, path) for number, path in enumerate(bench, 1)],
         [_numbered("accuracy", number, path) for number, path in enumerate(accuracy, 1)],
         _asv_sources(asv) if asv else [],
+        [_numbered("layers", number, path) for number, path in enumerate(layers, 1)],
     )
 
 
@@ -50,6 +54,7 @@ def raw_sources(folder: Path) -> Sources:
         sorted((raw / "bench").glob("*.json")),
         sorted((raw / "accuracy").glob("*.json")),
         asv if asv.is_dir() else None,
+        sorted((raw / "layers").glob("*.json")),
     )
     if not sources.all():
         raise DataError(f"{folder}: no raw data below {raw}; a report is checked against its raw files")

@@ -1,0 +1,1 @@
+"""`tilewright debug`: the first tensor of a model on which two engines differ."""
