@@ -1,5 +1,5 @@
-"""The commands `bench`, `layers`, `accuracy`, `debug` and `engines`: their options. What they do is imported when
-they are called.
+"""The commands `bench`, `layers`, `accuracy`, `debug` and `engines`: their options. What they do is imported
+when they are called.
 """
 
 from pathlib import Path

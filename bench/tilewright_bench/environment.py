@@ -14,7 +14,10 @@ from typing import Any
 from tilewright_bench.affinity import Affinity
 
 UNKNOWN = "unknown"
-PACKAGES = ("tilewright", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "pyopencl", "pillow")
+PACKAGES = (
+    *("tilewright", "numpy", "onnx", "onnxruntime", "openvino", "MNN", "ncnn", "apache-tvm"),
+    *("llvmlite", "pyopencl", "pillow"),
+)
 CPU = Path("/sys/devices/system/cpu")
 
 

@@ -58,6 +58,10 @@ def run_debug(request: Request, settings: Settings) -> bool:
         tempfile.TemporaryDirectory(prefix="tilewright-debug-") as folder,
         Reporter(request.quiet) as reporter,
     ):
+        if tensors.assumed:
+            reporter.note(
+                f"sizes that nothing gives are 1: {', '.join(tensors.assumed)} (--dim NAME=N changes that)"
+            )
         prober = Prober(tensors, engines, settings, given, request.tolerance, Path(folder), reporter)
         search = search_all if request.mode == "all" else search_by_bisection
         found = search(tensors, prober, request.tolerance)
@@ -68,6 +72,7 @@ def run_debug(request: Request, settings: Settings) -> bool:
         "engines": names,
         "mode": request.mode,
         "tolerance": request.tolerance,
+        "assumed_dims": list(tensors.assumed),
         "tensors": found.total,
         "first": None,
         "missing": list(found.missing),

@@ -101,7 +101,7 @@ def _type(row: Json) -> str:
 
 
 def save_values(folder: Path, tensor: TensorOfModel, found: Found, engines: Sequence[str]) -> list[Path]:
-    """Write both values of a tensor as .npy files; the paths. Raises UsageError when they cannot be written."""
+    """Write both values of a tensor as .npy files; the paths. Raises UsageError when that fails."""
     values = found.values[tensor]
     paths = []
     for side, engine, array in zip("ab", engines, (values.a, values.b), strict=True):
@@ -112,8 +112,8 @@ def save_values(folder: Path, tensor: TensorOfModel, found: Found, engines: Sequ
 
 
 def file_name(name: str) -> str:
-    """A tensor's name as a part of a file name: letters, digits, `.`, `_` and `-`; a changed one ends in a digest,
-    so that no two tensors share a file.
+    """A tensor's name as a part of a file name: letters, digits, `.`, `_` and `-`; a changed one ends in a
+    digest, so that no two tensors share a file.
     """
     safe = _safe(name)[:LONGEST_NAME]
     if safe == name and not name.startswith("."):
@@ -136,7 +136,7 @@ def make_folder(folder: Path) -> None:
 
 
 def _save(path: Path, array: Array) -> None:
-    """Types that a .npy file cannot name, such as bfloat16, are widened to float32, which holds them exactly."""
+    """Types that a .npy file cannot name, such as bfloat16, are widened to float32, which is exact."""
     plain = array.astype(np.float32) if array.dtype.kind == "V" else array
     try:
         with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".debug.", delete=False) as file:

@@ -12,9 +12,9 @@ MODES = ("all", "bisect")
 
 @dataclass(frozen=True)
 class Found:
-    """`values` by tensor in topological order, those that were looked at; `first` is None when none diverges.
+    """`values` of the tensors that were looked at, in topological order; `first` is None when none diverges.
 
-    `healed`: tensors which, when they are returned, make the outputs agree: that breaks up the kernel at fault.
+    `healed`: tensors which, when they are returned, make the outputs agree: their kernel is at fault.
     """
 
     first: TensorOfModel | None
@@ -25,7 +25,7 @@ class Found:
 
 
 def search_all(tensors: ModelTensors, prober: Prober, tolerance: float) -> Found:
-    """Every tensor is an output of one model, so nothing that would hide it is fused. Raises as Prober.run."""
+    """All tensors are outputs of one model, so none disappears in a kernel. Raises as Prober.run."""
     order = tensors.all
     values = prober.run([tensor.name for tensor in order], f"all {len(order)} tensors")
     found = {tensor: values[tensor.name] for tensor in order if tensor.name in values}
@@ -38,8 +38,9 @@ def search_by_bisection(tensors: ModelTensors, prober: Prober, tolerance: float)
     """One tensor at a time is an output too, so that all other kernels are fused as they are without it.
 
     The search goes over cuts through the model: all that comes behind a cut is computed from the few tensors
-    that cross it. An error that reaches an output crosses every cut behind its origin, so the first cut that it crosses
-    is found by halving. Raises as Prober.run, and RunError when an engine does not return a tensor.
+    that cross it. An error that reaches an output crosses every cut behind its origin, so the first cut that
+    it crosses is found by halving. Raises as Prober.run, and RunError when an engine does not return a
+    tensor.
     """
     outputs = prober.run((), "the model as it is")
     total = len(tensors.all)
@@ -49,6 +50,8 @@ def search_by_bisection(tensors: ModelTensors, prober: Prober, tolerance: float)
     if not wrong:
         return Found(None, seen, total, [name for name in tensors.outputs if name not in outputs])
     order = tensors.before(wrong)
+    if not order:
+        raise RunError(f"output '{wrong[0]}' diverges, but no node of the model makes it")
     positions = sorted({tensor.position for tensor in order})
     healed: list[str] = []
 
@@ -59,7 +62,7 @@ def search_by_bisection(tensors: ModelTensors, prober: Prober, tolerance: float)
             if name not in values:
                 raise RunError(f"tensor '{name}' is returned by one engine only; try --mode all")
             seen[tensor] = values[name]
-            if not any(values[out].difference.exceeds(tolerance) for out in wrong):
+            if not any(values[out].difference.exceeds(tolerance) for out in wrong if out in values):
                 healed.append(name)
         return seen[tensor].difference.exceeds(tolerance)
 

@@ -1,12 +1,14 @@
-"""The tensors inside an ONNX model, in an order in which they can be computed, and models that return them too."""
+"""The tensors inside an ONNX model, in topological order, and models that return them too."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import Any
 
 import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import shape_inference
 
 from tilewright.errors import ImportModelError, UsageError
@@ -17,7 +19,7 @@ PROTOBUF_LIMIT = 2_000_000_000  # bytes of one message, some of them kept for th
 
 @dataclass(frozen=True)
 class TensorOfModel:
-    """A result of a node. `position` counts nodes in topological order, `operands` are what the node reads."""
+    """A result of a node. `position` counts nodes in topological order, `operands` are what it reads."""
 
     name: str
     position: int
@@ -33,12 +35,18 @@ class ModelTensors:
     """
 
     def __init__(self, path: Path, dims: Mapping[str, int], given: Mapping[str, Array]) -> None:
-        """dims and the shapes of `given` arrays give sizes. Raises UsageError for inputs that the model has
-        not or whose rank differs, ImportModelError for a cycle.
+        """dims and the shapes of `given` arrays give sizes; one that they leave open becomes 1 and is in
+        `assumed`. Raises UsageError for inputs that the model has not or whose shape does not fit,
+        ImportModelError for a file that is no model, and for a cycle.
         """
-        self._model = onnx.load(path)
+        try:
+            self._model = onnx.load(path)
+        except (DecodeError, OSError) as error:
+            raise ImportModelError(f"{path} is not an ONNX model, or only a part of one: {error}") from error
         graph = self._model.graph
-        _bind(graph, dims, given)
+        if not graph.output:
+            raise ImportModelError(f"{path} is not an ONNX model: it has no outputs")
+        self.assumed = _bind(graph, dims, given)
         self.outputs = tuple(value.name for value in graph.output)
         self._reads = [tuple(dict.fromkeys(_reads(node))) for node in graph.node]
         self._order = _order(graph, self._reads)
@@ -87,7 +95,7 @@ class ModelTensors:
 
 
 def frontier(tensors: Sequence[TensorOfModel], outputs: Collection[str], position: int) -> list[str]:
-    """What nodes up to `position` hand on to later ones or to the caller: every path to `outputs` crosses it."""
+    """What nodes up to `position` hand on to later ones or to the caller: a cut through the model."""
     later = {name for tensor in tensors if tensor.position > position for name in tensor.operands}
     wanted = later | set(outputs)
     return [tensor.name for tensor in tensors if tensor.position <= position and tensor.name in wanted]
@@ -120,29 +128,44 @@ def _order(graph: onnx.GraphProto, reads: Sequence[Sequence[str]]) -> list[int]:
         ) from error
 
 
-def _bind(graph: onnx.GraphProto, dims: Mapping[str, int], given: Mapping[str, Array]) -> None:
-    """Write the sizes that are known into the declarations of inputs and outputs."""
+def _bind(graph: onnx.GraphProto, dims: Mapping[str, int], given: Mapping[str, Array]) -> tuple[str, ...]:
+    """Write sizes into the declarations of inputs and outputs; the names of those that had to be assumed."""
     stored = {tensor.name for tensor in graph.initializer}
     inputs = {value.name: value for value in graph.input if value.name not in stored}
+    unknown = [name for name in given if name not in inputs]
+    if unknown:
+        raise UsageError(
+            f"--input {unknown[0]}: the model has no such input; it takes {', '.join(inputs) or 'none'}"
+        )
     sizes = dict(dims)
     for name, array in given.items():
-        if name not in inputs:
-            raise UsageError(f"--input {name}: the model has no such input; it takes {', '.join(inputs)}")
-        declared = inputs[name].type.tensor_type.shape.dim
-        if len(declared) != array.ndim:
-            raise UsageError(
-                f"--input {name}: an array of shape {list(array.shape)} where the model declares "
-                f"{len(declared)} dimensions"
-            )
-        for dim, size in zip(declared, array.shape, strict=True):
-            known = sizes.setdefault(dim.dim_param, size) if dim.dim_param else dim.dim_value or size
-            if known != size:
-                raise UsageError(
-                    f"--input {name}: shape {list(array.shape)} does not fit dimension "
-                    f"{dim.dim_param or dim.dim_value}, which is {known}"
-                )
-            dim.dim_value = size
-    for value in (*graph.input, *graph.output):
+        _bind_shape(name, inputs[name].type.tensor_type.shape.dim, array.shape, sizes)
+    assumed: dict[str, None] = {}
+    for name, value in inputs.items():
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.HasField("dim_value"):
+                continue
+            label = dim.dim_param or f"{name}:{axis}"
+            if label not in sizes:
+                assumed[label] = None
+            dim.dim_value = sizes.setdefault(label, 1)
+    for value in graph.output:
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param in sizes:
                 dim.dim_value = sizes[dim.dim_param]
+    return tuple(assumed)
+
+
+def _bind_shape(name: str, declared: Any, shape: tuple[int, ...], sizes: dict[str, int]) -> None:
+    """Sizes of one input, from an array for it; declared: its dimensions, which get their numbers."""
+    if len(declared) != len(shape):
+        raise UsageError(
+            f"--input {name}: shape {list(shape)}; the model declares {len(declared)} dimensions"
+        )
+    for axis, (dim, size) in enumerate(zip(declared, shape, strict=True)):
+        fixed = dim.dim_value if dim.HasField("dim_value") else None
+        known = sizes.setdefault(dim.dim_param or f"{name}:{axis}", size) if fixed is None else fixed
+        if known != size:
+            what = dim.dim_param or f"axis {axis}"
+            raise UsageError(f"--input {name}: shape {list(shape)}, but {what} is {known}")
+        dim.dim_value = size
