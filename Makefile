@@ -14,7 +14,12 @@ CLASSIFIER := efficientnet_lite0
 ENGINES := --engine tilewright:cpu --engine ort
 THREADS := 1
 
-.PHONY: report publish test lint slow asv check-report clean
+# The speed of the CPU target: networks, single layers, and layers of some networks, at one and two threads.
+SPEED := build/speed
+SPEED_ENGINES := --engine tilewright:cpu --engine ort --engine openvino,precision=fp32
+SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
+
+.PHONY: report publish speed test lint slow asv check-report clean
 .DELETE_ON_ERROR:
 
 report: $(INSTALLED)
@@ -29,6 +34,22 @@ publish: $(INSTALLED)
 	$(MAKE) report
 	$(BIN)/tilewright report --bench $(MEASURED)/bench.json --accuracy $(MEASURED)/accuracy.json -o reports/published/main-job
 	$(BIN)/tilewright report --check -o reports/published/main-job
+
+# Some forty minutes on a quiet machine.
+speed: $(INSTALLED)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --editable '.[peers]'
+	mkdir -p $(SPEED)
+	for threads in 1 2; do \
+		$(BIN)/tilewright bench --suite zoo $(SPEED_ENGINES) --threads $$threads --json $(SPEED)/zoo-$$threads.json && \
+		$(BIN)/tilewright bench --suite tvm-table2 $(SPEED_ENGINES) --threads $$threads --json $(SPEED)/table2-$$threads.json || exit 1; \
+	done
+	for model in $(SPEED_LAYERS); do \
+		$(BIN)/tilewright layers $$model $(SPEED_ENGINES) --threads 1 --json $(SPEED)/$$model.json || exit 1; \
+	done
+	$(BIN)/tilewright report $(foreach name,zoo-1 zoo-2 table2-1 table2-2,--bench $(SPEED)/$(name).json) \
+		$(foreach name,$(SPEED_LAYERS),--layers $(SPEED)/$(name).json) -o reports/published/cpu-speed
+	$(BIN)/tilewright report --check -o reports/published/cpu-speed
 
 check-report: $(INSTALLED)
 	$(BIN)/tilewright report --check -o reports/published

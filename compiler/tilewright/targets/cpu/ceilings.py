@@ -24,10 +24,10 @@ from tilewright.targets.cpu.target import CpuTarget
 
 # Enough independent chains for two units with a latency of four cycles, with registers to spare everywhere.
 _CHAINS = 12
-_STEPS = 100_000  # turns of the multiply-add kernel: some milliseconds
+_STEPS = 400_000  # turns of the multiply-add kernel: about a millisecond
 _FOOTPRINTS = (16 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20)  # bytes a thread reads
 _READ_BYTES = 64 << 20  # what a thread reads in one run, over and over where the footprint is smaller
-_RUNS = 12  # the best counts: whatever else runs on the machine only makes a run slower
+_RUNS = 40  # the best counts: whatever else runs on the machine only makes a run slower
 
 
 @dataclass(frozen=True)
