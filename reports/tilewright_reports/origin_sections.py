@@ -86,7 +86,12 @@ def _measuring(kind: str, source: Source) -> str:
     if recorded:
         return str(recorded) if isinstance(recorded, str) else shlex.join(map(str, recorded))
     rows = source.data["rows"]
-    command = ["tilewright", kind, *dict.fromkeys(str(row["model"]) for row in rows)]
+    # A name like resnet18[batch=4] says what was asked of the model, which are options here.
+    command = ["tilewright", kind, *dict.fromkeys(str(row["model"]).partition("[")[0] for row in rows)]
+    batches = dict.fromkeys(str(row["batch"]) for row in rows if "[batch=" in str(row["model"]))
+    command += ["--batch", ",".join(batches)] if batches else []
+    for count in dict.fromkeys(row["concurrency"] for row in rows if (row.get("concurrency") or 1) > 1):
+        command += ["--concurrency", str(count)]
     for option, field in (("--engine", "engine"), ("--threads", "threads"), ("--dataset", "dataset")):
         for value in dict.fromkeys(str(row[field]) for row in rows if field in row):
             command += [option, value]

@@ -142,3 +142,16 @@ def test_table_2_has_a_line_a_layer_and_a_column_an_engine(write_json: WriteJson
     assert "| layer | tilewright:cpu | ort |" in page
     (line,) = [line for line in page.splitlines() if line.startswith("| D1 |")]
     assert line.rstrip().endswith("×) |")
+
+
+def test_throughput_stands_on_the_page_and_can_be_made_again(write_json: WriteJson, tmp_path: Path) -> None:
+    rows = [
+        bench_row(f"dqn[batch={n}]", "ort", 2.0 * n, batch=n, concurrency=1, images_per_s=500.0)
+        for n in (1, 4)
+    ]
+    data = {"environment": environment(), "rows": rows, "pairs": []}
+    assert run_report([write_json("b.json", data)], [], None, tmp_path / "out")
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "| images/s |" in page
+    assert "500.0" in page
+    assert "tilewright bench dqn --batch 1,4 --engine ort --threads 1" in page
