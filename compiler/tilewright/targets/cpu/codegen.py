@@ -28,6 +28,7 @@ from tilewright.loops.ir import (
 from tilewright.loops.simplify import bind
 from tilewright.machine import Machine
 from tilewright.targets.cpu import codegen_memory as memory
+from tilewright.targets.cpu import codegen_transpose as transpose
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_builder import Function, Module
 from tilewright.targets.cpu.codegen_context import Binding, Context, Pointer, Registers, VectorLoop
@@ -177,12 +178,25 @@ class _KernelWriter:
             self._statement(replace(context, vector=vector), stmt.body)
         elif stmt.kind == LoopKind.PARALLEL and not context.parallel:
             self._parallel(context, stmt)
+        elif self._transposes(context, stmt):
+            return
         elif stmt.kind in (LoopKind.SERIAL, LoopKind.PARALLEL):
             self._serial(context, stmt)
         elif stmt.kind == LoopKind.UNROLLED:
             self._unrolled(context, stmt)
         else:
             raise CodegenError(f"loop '{stmt.var.name}': kind {stmt.kind} does not exist on the CPU")
+
+    def _transposes(self, context: Context, stmt: For) -> bool:
+        """Writes the loop nest as a transposition in registers, when it is one."""
+        found = transpose.match(stmt) if context.vector is None and context.mask is None else None
+        if found is None:
+            return False
+        places = (context.place(found.source_buffer), context.place(found.target_buffer))
+        if not all(isinstance(place, Pointer) for place in places):
+            return False
+        transpose.write(context, found, evaluate)
+        return True
 
     def _unrolled(self, context: Context, stmt: For) -> None:
         size = sum(1 for _ in walk(stmt.body))

@@ -6,8 +6,8 @@ for axes in the order in which the result lies in memory (parallel outermost):
 
 from __future__ import annotations
 
-from tilewright.expr import Binary, Const, Expr, Var, children
-from tilewright.loops.affine import Bounds, linear
+from tilewright.expr import Binary, Const, Expr, Read, Var, children
+from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.lower import inlined_bodies
@@ -37,10 +37,45 @@ def schedule(group: Group, machine: Machine) -> Choice:
     inline_elementwise(s, keep=set())
     shape = group.outputs[0].shape
     order = memory_order(group)
+    turned = turned_axis(s, group, order)
+    if turned is not None:
+        _transposition(s, group, order, turned, machine)
+        return Choice("transposition", s)
     for name in s.state.stages:
         if s.state.stages[name].attach.how == "root":
             _nest(s, name, shape, order, machine, work(group))
     return Choice("elementwise", s)
+
+
+def turned_axis(s: Schedule, group: Group, order: list[int]) -> int | None:
+    """The axis along which a plain copy reads contiguously, where it does not write along it too."""
+    shape, result = group.outputs[0].shape, group.outputs[0].stage
+    ranges = Bounds({a.name: (0, a.extent - 1) for a in result.axes})
+    body = ranges.simplify(inlined_bodies(s, result.name)[0])
+    if len(group.outputs) != 1 or len(group.inputs) != 1 or not isinstance(body, Read):
+        return None
+    type = group.input_types[0]
+    flat = Linear()
+    for index, extent in zip(type.storage.index(body.indices), type.physical_shape, strict=True):
+        flat = flat.times(extent).plus(linear(ranges.simplify(index)))
+    along = [p for p, a in enumerate(result.axes) if flat.terms.get(a.var) == 1 and shape[p] > 1]
+    return along[0] if along and along[0] != order[-1] and shape[order[-1]] > 1 else None
+
+
+def _transposition(s: Schedule, group: Group, order: list[int], turned: int, machine: Machine) -> None:
+    """Squares of the two axes, which the code generator turns in registers."""
+    result = group.outputs[0].stage.name
+    shape, lanes = group.outputs[0].shape, machine.lanes(32)
+    block, lane = s.split(result, axis(result, order[-1]), lanes)
+    band, row = s.split(result, axis(result, turned), lanes)
+    outer = [band if p == turned else axis(result, p) for p in order[:-1]]
+    s.reorder(result, *outer, block, row, lane)
+    s.vectorize(result, lane)
+    extents = {axis(result, p): shape[p] for p in order[:-1] if p != turned}
+    extents |= {band: -(-shape[turned] // lanes), block: -(-shape[order[-1]] // lanes)}
+    shared = parallel_axis(extents, [*outer, block])
+    if shared is not None and work(group) >= PARALLEL_WORK:
+        s.parallel(result, shared)
 
 
 def _nest(
