@@ -18,6 +18,7 @@ def attention_cases() -> Iterator[Case]:
     for heads, groups in ((4, 4), (4, 2), (4, 1)):
         q, k, v = normal(2, heads, 3, 5), normal(2, groups, 6, 5, seed=1), normal(2, groups, 6, 2, seed=2)
         yield Case("Attention", [q, k, v], scale, **NEAR)
+        yield Case("Attention", [q, k, v], {"scale": 1.5}, **NEAR)
         bias, allowed = normal(2, heads, 3, 6, seed=3), flags(3, 6)
         allowed[1] = False
         for rest in ([bias], [bias, allowed], [None, allowed], [None, flags(2, 1, 3, 6)], [normal(6)]):

@@ -43,6 +43,14 @@ def recurrent_cases() -> Iterator[Case]:
         yield Case("RNN", list(_operands(1, 1)), attrs | custom, **NEAR)
     for name in ("softsign", "softplus", "sigmoid", "elu"):
         yield Case("RNN", list(_operands(1, 1)), attrs | {"activations": name, "clip": 1.5}, **NEAR)
+    for name, more in (("relu tanh", {}), ("affine scaledtanh", {"alphas": (0.3, 0.8), "betas": (0.6, 1.2)})):
+        wide = {"hidden_size": 2, "activations": name, "clip": 2.0}
+        x, w, r, b = normal(3, 2, 4), normal(1, 6, 4, seed=1), normal(1, 6, 2, seed=2), normal(1, 12, seed=3)
+        yield Case("GRU", [x, w, r, b], wide | more, **NEAR)
+    x, w, r = normal(3, 2, 4), normal(1, 8, 4, seed=1), normal(1, 8, 2, seed=2)
+    graded = {"activations": "hardsigmoid elu leakyrelu", "alphas": (0.1, 0.9, 0.2), "betas": (0.4, 0.0, 0.0)}
+    yield Case("LSTM", [x, w, r], {"hidden_size": 2, "clip": 1.5} | graded, **NEAR)
+    yield Case("RNN", [x, w[:, :2], r[:, :2]], {"hidden_size": 2}, **NEAR)
     peepholes = [None, None, None, normal(1, 3 * HIDDEN, seed=6)]
     yield Case("LSTM", [*_operands(4, 1), *peepholes], attrs | {"clip": 0.4}, **NEAR)
     yield Case("LSTM", [*_operands(4, 1), *peepholes], attrs | {"input_forget": True}, **NEAR)

@@ -148,3 +148,6 @@ def _integers() -> Iterator[Case]:
     channels = whole(6, dtype=np.int8, seed=1)
     for rest in ([], [point], [point, np.array([3], np.int8)], [point, channels], [None, channels]):
         yield Case("ConvInteger", [x, w, *rest], attrs)
+    yield Case("ConvInteger", [x, whole(3, 4, 2, 2, dtype=np.int8), point])
+    yield Case("ConvInteger", [x, w, point], {"group": 2, "dilations": (2, 1), "pads": (0, 1, 2, 0)})
+    yield Case("ConvInteger", [x[:, :, 0], whole(2, 4, 3, dtype=np.uint8, low=0)], {"strides": (2,)})

@@ -51,6 +51,20 @@ def test_declaration_is_complete(name: str) -> None:
     assert any(case.op == name for case in CASES) or name in BODY_OPERATORS
 
 
+@pytest.mark.parametrize("name", sorted(name for name in REGISTRY if REGISTRY[name].lower))
+def test_cases_of_a_lowering_try_all_it_depends_on(name: str) -> None:
+    """Two values of every attribute; every optional operand given and left out."""
+    operator = REGISTRY[name]
+    cases = [case for case in CASES if case.op == name]
+    for attribute, declared in operator.attrs.items():
+        tried = {repr(case.attrs.get(attribute, declared.default)) for case in cases}
+        assert len(tried) > 1, f"{name}: '{attribute}' is always {tried}"
+    for index, operand in enumerate(operator.inputs):
+        if operand.optional:
+            given = {len(case.operands) > index and case.operands[index] is not None for case in cases}
+            assert given == {True, False}, f"{name}: operand '{operand.name}' is always given or never"
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_types_describe_the_values(case: Case) -> None:
     operator = REGISTRY[case.op]
