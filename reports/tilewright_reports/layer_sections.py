@@ -16,7 +16,8 @@ NOTE = (
     "ms is the median inside the running network; GFLOP/s counts what the result needs. The floor is the "
     "slower of two: those operations at the measured rate of multiply-adds, and the bytes of all operands at "
     "the measured rate of reading. alone is the same layer as a model of its own, host array in, host array "
-    "out, in interleaved blocks, with its ratio to the first engine."
+    "out, in interleaved blocks, with its ratio to the first engine; inside is what an engine's own "
+    "profiler says of it."
 )
 NEEDED = ("model_sha256", "engine_version")
 
@@ -69,6 +70,8 @@ def _ceilings(ceilings: Json) -> str:
 def _layer_table(data: Json) -> Table:
     engines = list(dict.fromkeys(answer["engine"] for answer in data["alone"]))
     answers = {(answer["index"], answer["engine"]): answer for answer in data["alone"]}
+    told = {(row["index"], row["engine"]): row["median_ms"] for row in data.get("inside") or []}
+    tellers = list(dict.fromkeys(engine for _, engine in told))
     head = (
         "layer",
         "kind",
@@ -91,11 +94,17 @@ def _layer_table(data: Json) -> Table:
             number(100 * row["of_unit"], 0),
             milliseconds(row["floor_ms"]),
             number(100 * row["of_floor"], 0),
+            *(milliseconds(told.get((row["index"], engine))) for engine in tellers),
             *(_answer(answers.get((row.get("same_as"), engine))) for engine in engines),
         )
         for row in data["rows"]
     ]
-    return table((*head, *(f"{engine} alone ms" for engine in engines)), cells, ("layer", "kind", "template"))
+    told_head = (f"{engine} inside ms" for engine in tellers)
+    return table(
+        (*head, *told_head, *(f"{engine} alone ms" for engine in engines)),
+        cells,
+        ("layer", "kind", "template"),
+    )
 
 
 def _answer(answer: Json | None) -> str:

@@ -109,6 +109,18 @@ class Step:
     template: str = ""
 
 
+@dataclass(frozen=True)
+class Profiled:
+    """What an engine's own profiler says of one of its kernels inside the network.
+
+    `names` are names it may go by in the model, of a node or of a node's result, likeliest first; `ms` is the
+    median over the runs.
+    """
+
+    names: tuple[str, ...]
+    ms: float
+
+
 class Session(ABC):
     """A loaded model. `precision` is the class the engine really computes in, `notes` what a reader must
     know; a relative error above `l2_limit` shows that it computes in another one.
@@ -153,6 +165,12 @@ class Engine(ABC):
     def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
         """Do what the engine does ahead of time, writing below `folder`. Most engines have no such step."""
         return Prepared(model)
+
+    def profile(
+        self, prepared: Prepared, spec: EngineSpec, settings: Settings, inputs: Arrays, runs: int
+    ) -> Sequence[Profiled] | None:
+        """Run the model with the engine's own profiler; None from engines without one."""
+        return None
 
     @abstractmethod
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:

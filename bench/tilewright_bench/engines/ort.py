@@ -6,8 +6,12 @@ slows the engine down. `measure` waits the spinning out before each block instea
 anything.
 """
 
-from collections.abc import Mapping
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,7 @@ from tilewright_bench.engines.base import (
     Engine,
     EngineSpec,
     Prepared,
+    Profiled,
     Session,
     Settings,
     Tensor,
@@ -28,6 +33,9 @@ from tilewright_bench.engines.base import (
 
 # ONNX Runtime computes a float32 model in float32, which also keeps the looser contract.
 COMPUTED_IN_FP32 = ("fp32", "fp32-fast")
+
+KERNEL_TIME = "_kernel_time"  # how the profiler calls the time that a node's kernel takes
+WARM_UP = 2  # runs that are profiled and not counted
 
 ELEMENT_TYPES: Mapping[str, str] = {
     "tensor(float)": "float32",
@@ -75,6 +83,28 @@ class OrtEngine(Engine):
         import onnxruntime  # noqa: F401
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
+        session, spinning = self._open(prepared, spec, settings, None)
+        return OrtSession(session, settings, spinning)
+
+    def profile(
+        self, prepared: Prepared, spec: EngineSpec, settings: Settings, inputs: Arrays, runs: int
+    ) -> Sequence[Profiled]:
+        """Session profiling. Its clock counts microseconds, and it costs each node some of them."""
+        with tempfile.TemporaryDirectory(prefix="tilewright-ort-") as folder:
+            session, _ = self._open(prepared, spec, settings, Path(folder) / "profile")
+            for _ in range(WARM_UP + runs):
+                session.run(None, inputs)
+            events = json.loads(Path(session.end_profiling()).read_text())
+        spent: dict[str, list[float]] = {}
+        for event in events:
+            if event.get("cat") == "Node" and event["name"].endswith(KERNEL_TIME):
+                spent.setdefault(event["name"].removesuffix(KERNEL_TIME), []).append(event["dur"] / 1e3)
+        return [Profiled(_names(name), median(times[-runs:])) for name, times in spent.items()]
+
+    def _open(
+        self, prepared: Prepared, spec: EngineSpec, settings: Settings, profile: Path | None
+    ) -> tuple[Any, str]:
+        """The session, and whether its idle workers spin."""
         import onnxruntime as ort
 
         if settings.precision not in COMPUTED_IN_FP32:
@@ -93,8 +123,16 @@ class OrtEngine(Engine):
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if spinning == "on" else "0")
         for name, extent in settings.dims.items():
             options.add_free_dimension_override_by_name(name, extent)
-        session = ort.InferenceSession(prepared.path, options, providers=["CPUExecutionProvider"])
-        return OrtSession(session, settings, spinning)
+        if profile is not None:
+            options.enable_profiling = True
+            options.profile_file_prefix = str(profile)
+        return ort.InferenceSession(prepared.path, options, providers=["CPUExecutionProvider"]), spinning
+
+
+def _names(node: str) -> tuple[str, ...]:
+    """A node of the optimised graph is called after a node of the model, or after the result it gives."""
+    plain = node.removesuffix("_nchwc").removeprefix("fused ")
+    return tuple(dict.fromkeys((node, plain, plain.rpartition("/")[0])))
 
 
 def _levels(ort: Any) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from tilewright_bench.engines.registry import engine_of
 from tilewright_bench.environment import describe
 from tilewright_bench.inputs import seeded_inputs
 from tilewright_bench.layers.floors import as_json
+from tilewright_bench.layers.profiles import inside_rows, profiled
 from tilewright_bench.layers.rows import layer_row, leftover_row, main_kind, totals
 from tilewright_bench.layers.steps import grouped, traced
 from tilewright_bench.layers.submodels import Submodel, Whole
@@ -80,9 +81,13 @@ def measure_layers(request: Request, reporter: Reporter) -> Json:
             origin | leftover_row(len(layers) + number, timed, ceilings)
             for number, timed in enumerate(leftovers)
         ]
-        result |= {"rows": rows, "totals": totals(rows), "networks": [], "alone": []}
+        result |= {"rows": rows, "totals": totals(rows), "networks": [], "alone": [], "inside": []}
         try:
             result["networks"] = _networks(request, engines, session, inputs, folder, reporter)
+            reporter.stage(f"{request.model.name}: other engines' own profilers")
+            found = profiled(engines, request.engines, request.model.path, request.settings, inputs, folder)
+            for engine, parts in found.items():
+                result["inside"] += inside_rows(engine, parts, whole, rows)
             _ask_all(request, engines, cuts, result, folder, reporter)
         except KeyboardInterrupt:
             result["interrupted"] = True

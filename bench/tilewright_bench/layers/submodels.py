@@ -57,6 +57,16 @@ class Whole:
         """The names of all nodes."""
         return self._nodes.keys()
 
+    def owner(self, names: Sequence[str]) -> str | None:
+        """The node that the first known of the names is, or that gives the result of that name."""
+        makers = {result: name for name, node in self._nodes.items() for result in node.output}
+        return next((found for name in names for found in self._found(name, makers)), None)
+
+    def _found(self, name: str, makers: Mapping[str, str]) -> list[str]:
+        if name in self._nodes:
+            return [name]
+        return [makers[name]] if name in makers else []
+
     def cut(self, names: Collection[str]) -> Submodel:
         """The nodes of these names as a model. Raises UsageError when the shape of an operand is unknown."""
         nodes = [node for name, node in self._nodes.items() if name in names]

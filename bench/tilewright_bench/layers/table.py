@@ -34,8 +34,22 @@ def layer_table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]
     """Head and cells: layers, then leftovers, inside the network; and every engine's time for it alone."""
     engines = _engines(result)
     whole = sum(row["median_ms"] for row in result["rows"])
-    head = (*HEAD, *(f"{engine} alone ms" for engine in engines))
-    return head, [(*_cells(row, whole), *_alone(result, row, engines)) for row in result["rows"]]
+    tellers = list(dict.fromkeys(row["engine"] for row in result["inside"]))
+    told = {(row["index"], row["engine"]): row["median_ms"] for row in result["inside"]}
+    head = (
+        *HEAD,
+        *(f"{engine} inside ms" for engine in tellers),
+        *(f"{engine} alone ms" for engine in engines),
+    )
+    cells = [
+        (
+            *_cells(row, whole),
+            *(_time(told.get((row["index"], engine))) for engine in tellers),
+            *_alone(result, row, engines),
+        )
+        for row in result["rows"]
+    ]
+    return head, cells
 
 
 def total_cells(result: Result) -> list[tuple[str, ...]]:
@@ -116,6 +130,10 @@ def _cells(row: Result, whole: float) -> tuple[str, ...]:
         f"{100 * row['of_floor']:.0f}",
         row["bound"],
     )
+
+
+def _time(ms: float | None) -> str:
+    return "" if ms is None else f"{ms:.4f}"
 
 
 def _alone(result: Result, row: Result, engines: list[str]) -> list[str]:

@@ -34,6 +34,11 @@ def test_every_layer_has_a_floor_and_an_answer_of_each_engine(result: dict) -> N
         assert "ratio" in answers[1]
 
 
+def test_the_profile_of_the_other_engine_finds_its_layers(result: dict) -> None:
+    told = {row["index"] for row in result["inside"] if row["engine"] == "ort"}
+    assert {0, 1, 2, 3, 4} <= told
+
+
 def test_what_the_compiler_added_is_listed_too(result: dict) -> None:
     added = [row["kind"] for row in result["rows"] if not row["nodes"]]
     assert "pack" in added

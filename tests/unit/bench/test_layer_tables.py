@@ -10,8 +10,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from tilewright.errors import UsageError
-from tilewright_bench.engines.base import Step
+from tilewright_bench.engines.base import Profiled, Step
 from tilewright_bench.layers.floors import floor_of
+from tilewright_bench.layers.profiles import inside_rows
 from tilewright_bench.layers.rows import kernel_kind, layer_row, leftover_row, totals
 from tilewright_bench.layers.steps import TimedStep, grouped, traced
 from tilewright_bench.layers.submodels import Whole
@@ -142,15 +143,24 @@ def test_rows_and_totals_and_tables_agree(dqn: Whole) -> None:
         {"index": 0, "engine": "tilewright:cpu", "median_ms": 0.3},
         {"index": 0, "engine": "ort", "median_ms": 0.6, "ratio": 2.0},
     ]
-    result = {"rows": rows, "totals": found, "alone": alone}
+    inside = inside_rows("ort", [Profiled(("relu1_out_nchwc", "relu1_out"), 0.25)], dqn, rows)
+    result = {"rows": rows, "totals": found, "alone": alone, "inside": inside}
     head, cells = layer_table(result)
-    assert head[-2:] == ("tilewright:cpu alone ms", "ort alone ms")
+    assert head[-3:] == ("ort inside ms", "tilewright:cpu alone ms", "ort alone ms")
+    assert cells[0][-3] == "0.2500"
     assert cells[0][-1] == "0.6000 (2.00×)"
     assert cells[1][-1] == ""
     assert len(total_cells(result)) == 3
     header, first, _ = layer_csv(result).splitlines()
     assert len(header.split(",")) == len(first.split(","))
     assert first.endswith("0.6,2.0")
+
+
+def test_kernels_of_no_layer_are_summed_up(dqn: Whole) -> None:
+    rows = [{"index": 0, "nodes": ["conv1", "relu1"]}]
+    parts = [Profiled(("conv1",), 1.0), Profiled(("reorder",), 0.5), Profiled(("x", "relu1_out"), 2.0)]
+    found = {row["index"]: row["median_ms"] for row in inside_rows("ort", parts, dqn, rows)}
+    assert found == {0: 3.0, None: 0.5}
 
 
 def test_an_engine_that_tells_nothing_cannot_come_first() -> None:
