@@ -27,7 +27,6 @@ CSV_FIELDS = (
     "median_ms", "p10_ms", "p90_ms", "gflops", "gb_per_s", "intensity", "of_unit",
     "floor_ms", "bound", "of_floor", "same_as",
 )  # fmt: skip
-NAME_WIDTH = 40
 
 
 def layer_table(result: Result) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
@@ -116,9 +115,8 @@ def layer_csv(result: Result) -> str:
 
 
 def _cells(row: Result, whole: float) -> tuple[str, ...]:
-    name = "+".join(row["nodes"]) or row["kernels"][0]["name"]
     return (
-        name if len(name) <= NAME_WIDTH else f"{name[: NAME_WIDTH - 1]}…",
+        _name(row),
         row["kind"],
         row["kernels"][0]["template"],
         f"{row['median_ms']:.4f}",
@@ -130,6 +128,14 @@ def _cells(row: Result, whole: float) -> tuple[str, ...]:
         f"{100 * row['of_floor']:.0f}",
         row["bound"],
     )
+
+
+def _name(row: Result) -> str:
+    """The first node, and how many are fused to it; all of them are in the JSON and the CSV."""
+    nodes = row["nodes"]
+    if not nodes:
+        return str(row["kernels"][0]["name"])
+    return nodes[0] if len(nodes) == 1 else f"{nodes[0]} +{len(nodes) - 1}"
 
 
 def _time(ms: float | None) -> str:
