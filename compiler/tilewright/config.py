@@ -12,7 +12,8 @@ from platformdirs import user_cache_path
 from tilewright.errors import UsageError
 
 PRECISIONS = ("fp32",)
-ABLATIONS = ("fusion", "storage", "winograd")
+# `matrix` forbids matrix units (AMX). No template uses them yet, so that plain vector code is what there is.
+ABLATIONS = ("fusion", "storage", "winograd", "matrix")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ class Merging:
             if operand.index
         }
         bit = self._liveness.bit
+        self._inputs = self._liveness.mask({memory.name for _, memory in program.inputs})
         self._members: dict[str, int] = dict(bit)
         self._conflicts: dict[str, int] = dict.fromkeys(bit, 0)
         self._leader = {name: name for name in bit}
@@ -69,6 +70,8 @@ class Merging:
             return False
         if Space.ACTIVATION not in (a.space, b.space):
             return False
+        if self._inputs & (self._members[first] | self._members[second]):
+            return False  # the caller's arrays are only read
         indexed = first in self._indexed or second in self._indexed
         return not indexed or a.shape[:1] == b.shape[:1]
 

@@ -71,7 +71,7 @@ def test_storage_pass_packs_weights_at_once_and_pads_by_halo():
     )
     assert [n.op for n in function.nodes] == ["Pack", "Conv", "Conv", "Unpack"]
     program = build_program(function, Target())
-    assert {note["template"] for note in program.notes.values()} == {"contraction", "elementwise"}
+    assert {note["template"] for note in program.notes.values()} == {"contraction", "transposition"}
 
 
 def test_reshape_of_plain_tensors_is_no_instruction():

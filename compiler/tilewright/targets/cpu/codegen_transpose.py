@@ -4,8 +4,8 @@
       vectorized for b in 0..L:            x contiguous in a, y contiguous in b
         y[.., a, b] = x[.., b, a]
 
-Element by element this gathers L elements for every vector; here it is L loads, N log2 N shuffles (N the power
-of two that holds both) and R stores.
+Element by element this gathers L elements for every vector; here it is L loads, N log2 N shuffles (N the
+power of two that holds both) and R stores.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def write(context: Context, found: Transposition, evaluate: Evaluate) -> None:
         loaded = vector_type(element, found.columns)
         ref = function.op(f"load {loaded}, ptr {pointer}, align {size}")
         vectors.append(_resized(function, loaded, ref, found.columns, width))
-    vectors += ["poison"] * (width - found.rows)
+    # Rows that are missing repeat the first: of undefined ones LLVM 22 makes patterns that it cannot select.
+    vectors += vectors[:1] * (width - found.rows)
     vectors = transposed(function, whole, vectors)
     stored = vector_type(element, found.rows)
     base = found.target.times(size)

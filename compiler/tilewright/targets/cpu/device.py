@@ -23,23 +23,23 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.config import usable_cpus
-from tilewright.dtypes import DTYPES
 from tilewright.errors import ArtefactError, RunError
-from tilewright.segment import Port, Segment
+from tilewright.segment import Segment
 
 # Header of an image: magic, version of this agreement, offsets of `run`, `parallel_for` and `worker`, number
 # of trace slots.
 HEADER = struct.Struct("<8sQQQQQ16x")
 MAGIC = b"TWIMAGE\n"
-ABI_VERSION = 1
+ABI_VERSION = 2
 # The pool's state: each field has a cache line of its own, in bytes from the start.
 LINE = 64
 SYSCALL, LOCK, GENERATION, JOB, DONE, SLEEPERS, WAITER, CLAIMS = (LINE * i for i in range(8))
 MAX_THREADS = 256
 STATE_BYTES = CLAIMS + LINE * MAX_THREADS
 # Fields of env, 8 bytes each: parallel_for, pool state, threads, trace (an array of cycle counts, or null),
-# fault (the number of a kernel that met an index outside its axis, or 0).
-ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE, ENV_FAULT = range(5)
+# fault (the number of a kernel that met an index outside its axis, or 0), ports (an array of pointers: the
+# caller's inputs, which are only read, then the outputs).
+ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE, ENV_FAULT, ENV_PORTS = range(6)
 ALIGNMENT = 64
 _HUGE_PAGE = 1 << 21
 
@@ -198,12 +198,11 @@ def _the_pool() -> _Pool:
 
 @dataclass(frozen=True)
 class _Arena:
-    """Memory of one run: the mutable region and the activations behind it, with views of the ports."""
+    """Memory of one run: the mutable region and the activations behind it."""
 
+    memory: np.ndarray
     mutable: int
     activations: int
-    inputs: tuple[np.ndarray, ...]
-    outputs: tuple[np.ndarray, ...]
 
 
 class CpuLoaded:
@@ -215,7 +214,7 @@ class CpuLoaded:
         self._threads = max(1, min(threads, usable_cpus(), MAX_THREADS))
         self._constants = _aligned(segment.constants)
         self._pool = _the_pool()
-        words = [self._pool.parallel_for(self._code), self._pool.state, self._threads, 0, 0]
+        words = [self._pool.parallel_for(self._code), self._pool.state, self._threads, 0, 0, 0]
         self._env = (ctypes.c_uint64 * len(words))(*words)
         self._idle: list[_Arena] = []  # append and pop are atomic
 
@@ -237,15 +236,15 @@ class CpuLoaded:
     def _run(
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], env: ctypes.Array[ctypes.c_uint64]
     ) -> float:
-        """The seconds spent in native code: copying inputs and outputs does not count."""
+        """The seconds spent in native code, which reads and writes the caller's arrays in place."""
+        ports = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*map(_address, (*inputs, *outputs)))
+        env[ENV_PORTS] = ctypes.addressof(ports)
         self._pool.ensure(self._threads)
         try:
             arena = self._idle.pop()
         except IndexError:  # all arenas are in use, or this is the first run
             arena = self._new_arena()
         try:
-            for view, array in zip(arena.inputs, inputs, strict=True):
-                np.copyto(view, array, casting="no")
             before = time.perf_counter()
             status = self._code.run(
                 self._constants.ctypes.data, arena.mutable, arena.activations, ctypes.addressof(env)
@@ -255,8 +254,6 @@ class CpuLoaded:
                 raise RunError(f"the compiled program stopped with status {status}")
             if env[ENV_FAULT]:
                 raise RunError(self._fault(env[ENV_FAULT]))
-            for array, view in zip(outputs, arena.outputs, strict=True):
-                np.copyto(array, view, casting="no")
             return elapsed
         finally:
             self._idle.append(arena)
@@ -270,13 +267,7 @@ class CpuLoaded:
         segment = self._segment
         mutable_bytes = -(-segment.mutable_bytes // ALIGNMENT) * ALIGNMENT
         memory = _zeros(mutable_bytes + segment.arena_bytes)
-        mutable = memory[:mutable_bytes]
-        return _Arena(
-            memory.ctypes.data,
-            memory.ctypes.data + mutable_bytes,
-            tuple(_view(mutable, port) for port in segment.inputs),
-            tuple(_view(mutable, port) for port in segment.outputs),
-        )
+        return _Arena(memory, memory.ctypes.data, memory.ctypes.data + mutable_bytes)
 
 
 class CpuDevice:
@@ -316,7 +307,8 @@ def _aligned(constants: np.ndarray) -> np.ndarray:
     return copy
 
 
-def _view(mutable: np.ndarray, port: Port) -> np.ndarray:
-    dtype = DTYPES[port.dtype].numpy
-    size = int(np.prod(port.shape, dtype=np.int64)) * dtype.itemsize
-    return mutable[port.offset : port.offset + size].view(dtype).reshape(port.shape)
+def _address(array: np.ndarray) -> int:
+    if not array.flags.c_contiguous:
+        raise RunError(f"an array of shape {array.shape} is not C-contiguous")
+    address: int = array.__array_interface__["data"][0]
+    return address

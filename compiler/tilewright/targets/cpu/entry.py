@@ -29,7 +29,7 @@ from tilewright.program.ir import (
 )
 from tilewright.program.plan import Plan
 from tilewright.targets.cpu.codegen_builder import Function, Module
-from tilewright.targets.cpu.device import ENV_TRACE
+from tilewright.targets.cpu.device import ENV_PORTS, ENV_TRACE
 
 RUN = "tilewright.run"
 _REGIONS = {Space.CONSTANT: "%constants", Space.MUTABLE: "%mutable", Space.ACTIVATION: "%activations"}
@@ -111,9 +111,11 @@ class _EntryWriter:
         self.module = Module(machine)
         self.function = Function(self.module)
         self.slot = 0
+        self.ports: dict[str, str] = {}  # pointers of inputs and outputs, by name of their buffer
 
     def text(self) -> str:
         function = self.function
+        self._load_ports()
         function.emit("call void @tick(ptr %env, i64 0)")
         self._body(self.program.body, {})
         function.emit("ret i32 0")
@@ -123,6 +125,15 @@ class _EntryWriter:
             self.module.declarations[name] = f'declare void @"{name}"({", ".join(["ptr"] * count)})'
         self.module.functions.append(function.text(f'i32 @"{RUN}"({parameters})'))
         return self.module.text() + _TICK
+
+    def _load_ports(self) -> None:
+        """Inputs and outputs are the caller's arrays."""
+        function = self.function
+        field = function.op(f"getelementptr i8, ptr %env, i64 {8 * ENV_PORTS}")
+        table = function.op(f"load ptr, ptr {field}, align 8")
+        for position, (_, memory) in enumerate([*self.program.inputs, *self.program.outputs]):
+            slot = function.op(f"getelementptr ptr, ptr {table}, i64 {position}")
+            self.ports[memory.name] = function.op(f"load ptr, ptr {slot}, align 8")
 
     def _body(self, body: tuple[Instruction, ...], indices: Mapping[str, str]) -> None:
         for instruction in body:
@@ -148,7 +159,9 @@ class _EntryWriter:
         if memory.name not in self.plan.offsets:
             raise CodegenError(f"buffer '{memory.name}' has no place in the memory plan")
         offset = self.plan.offsets[memory.name]
-        pointer = function.op(f"getelementptr i8, ptr {_REGIONS[memory.space]}, i64 {offset}")
+        pointer = self.ports.get(memory.name) or function.op(
+            f"getelementptr i8, ptr {_REGIONS[memory.space]}, i64 {offset}"
+        )
         if not operand.index:
             return pointer
         if operand.index not in indices:
