@@ -17,7 +17,8 @@ from tilewright.frontend.support import subgraphs
 _STANDARD = ("", "ai.onnx")
 _REDUCTIONS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
-# Positions of the operands that decide the shape of a result, or which elements it is made of.
+# Positions of the operands that decide the shape of a result, which elements it is made of, or what the
+# operator is.
 SHAPE_OPERANDS: dict[str, tuple[int, ...]] = {
     "AffineGrid": (1,),
     "BlackmanWindow": (0,),
@@ -136,9 +137,15 @@ def _is_arithmetic(node: NodeProto) -> bool:
 
 
 def _positions(node: NodeProto) -> tuple[int, ...]:
-    """Positions of a node's shape operands. The number of turns is one when a Loop stacks what they give."""
+    """Positions of a node's shape operands.
+
+    The number of turns is one when a Loop stacks what they give. Whether Dropout trains decides what it is,
+    and then its ratio decides which values survive.
+    """
     if node.domain not in _STANDARD:
         return ()
+    if node.op_type == "Dropout":
+        return (1, 2) if len(node.input) > 2 and node.input[2] else ()
     if node.op_type == "Loop":
         return (0,) if len(node.output) > max(len(node.input) - 2, 0) else ()
     return SHAPE_OPERANDS.get(node.op_type, ())

@@ -23,6 +23,7 @@ from tilewright.ops import (
     losses,
     matmul,
     movement,
+    ngram,
     normalization,
     normalization_response,
     normalization_rows,
@@ -49,6 +50,7 @@ from tilewright.ops import (
     suppression,
     transposed_convolution,
     unique,
+    winograd,
 )
 
 __all__ = [
@@ -74,6 +76,7 @@ __all__ = [
     "losses",
     "matmul",
     "movement",
+    "ngram",
     "normalization",
     "normalization_response",
     "normalization_rows",

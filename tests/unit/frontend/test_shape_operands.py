@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 from tilewright.errors import ImportModelError
 from tilewright.frontend.onnx_reader import read_bytes, read_signature
 from tilewright.frontend.shape_operands import SHAPE_OPERANDS, bindable_inputs
+from tilewright.ops.evaluate import evaluate_function
 
 
 def graph_of(nodes, inputs, outputs=("y",)):
@@ -87,6 +88,29 @@ def test_longer_data_is_not(shape):
     ]
     found = bindable_inputs(graph_of(nodes, [X, ("s", TensorProto.INT64, shape)], ("y", "z")))
     assert found.only | found.also == set()
+
+
+TRAINING = [("x", TensorProto.FLOAT, [2, 3]), ("r", TensorProto.FLOAT, []), ("t", TensorProto.BOOL, [])]
+
+
+def test_whether_dropout_trains_is_and_then_its_ratio():
+    graph = graph_of([helper.make_node("Dropout", ["x", "r", "t"], ["y"], seed=1)], TRAINING)
+    assert bindable_inputs(graph).only == {"r", "t"}
+
+
+def test_the_ratio_of_a_dropout_that_never_trains_is_not():
+    graph = graph_of([helper.make_node("Dropout", ["x", "r"], ["y"])], TRAINING[:2])
+    assert bindable_inputs(graph).only == set()
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_dropout_is_what_its_bound_operand_says(training):
+    model = model_of(graph_of([helper.make_node("Dropout", ["x", "r", "t"], ["y"], seed=1)], TRAINING))
+    values = {"r": np.array(0.5, np.float32), "t": np.array(training)}
+    function = read_bytes(model, values=values).entry
+    x = np.ones((2, 3), np.float32)
+    found = evaluate_function(function, {"x": x})["y"]
+    assert set(np.unique(found)) == ({0.0, 2.0} if training else {1.0})
 
 
 def test_an_unused_input_is_not():

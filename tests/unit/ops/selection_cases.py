@@ -16,6 +16,7 @@ def selection_cases() -> Iterator[Case]:
     yield from _compress()
     yield from _unique()
     yield from _suppression()
+    yield from _ngrams()
     yield Case("Cut", [normal(2, 3), np.array(3)], {"axis": 1, "count": "n"})
     yield Case("Uncut", [normal(2, 3)], {"shape": (2, 3)})
 
@@ -53,6 +54,17 @@ def _unique() -> Iterator[Case]:
         yield Case("Unique", [x], {"axis": 0, "sorted": sorted_})
         rows = np.array([[nan, 1], [0, nan], [nan, 1], [0, nan], [0, 5]], np.float32)
         yield Case("Unique", [rows], {"axis": 0, "sorted": sorted_})
+
+
+def _ngrams() -> Iterator[Case]:
+    for length, shape in ((1, (3, 9)), (2, (2, 30)), (3, (1, 200)), (3, (2, 2)), (2, (0, 4)), (2, (3, 0))):
+        grams = np.unique(whole(7, length, low=-2, high=3), axis=0)
+        columns = np.arange(len(grams))[::-1] % 5
+        for distance in (1, 4):
+            attrs = {"distance": distance, "size": 6}
+            yield Case("NGramCount", [whole(*shape, low=-3, high=4), grams, columns], attrs)
+    nothing = np.zeros((0, 2), np.int64)
+    yield Case("NGramCount", [whole(2, 5), nothing, np.zeros(0, np.int64)], {"size": 3})
 
 
 def _suppression() -> Iterator[Case]:

@@ -21,6 +21,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     indexing,
     losses,
     matrix,
+    ngrams,
     normalisation,
     normalisation_rows,
     optional,
