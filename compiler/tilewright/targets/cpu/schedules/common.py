@@ -20,13 +20,15 @@ class Frame:
     """A schedule under construction.
 
     result: stage of the output; sums: stage of the anchor's reduction; partial: stage of its blocks, or
-    `sums` again.
+    `sums` again; shared: element-wise stages between sums and result that are not computed again for each
+    reader.
     """
 
     schedule: Schedule
     result: str
     sums: str
     partial: str
+    shared: tuple[str, ...] = ()
 
 
 def one_result(group: Group) -> bool:
@@ -55,7 +57,7 @@ def start(group: Group, block: int) -> Frame:
     """
     schedule = Schedule(group.outputs)
     result = group.outputs[0].stage.name
-    inline_elementwise(schedule, keep={group.anchor.stage.name})
+    shared = inline_elementwise(schedule, keep={group.anchor.stage.name})
     if group.anchor.stage is group.outputs[0].stage:
         sums = schedule.cache_write(result, "register")
     else:
@@ -63,18 +65,23 @@ def start(group: Group, block: int) -> Frame:
         schedule.set_scope(sums, "register")
     partial = block_sums(schedule, sums, block)
     schedule.set_scope(partial, "register")
-    return Frame(schedule, result, sums, partial)
+    return Frame(schedule, result, sums, partial, shared)
 
 
-def inline_elementwise(schedule: Schedule, keep: set[str]) -> None:
-    """Inline every stage that does not reduce, unless costly values would be computed several times."""
+def inline_elementwise(schedule: Schedule, keep: set[str]) -> tuple[str, ...]:
+    """Inline every stage that does not reduce, unless costly values would be computed several times: the
+    names of those.
+    """
+    shared = []
     for name, state in schedule.state.stages.items():
         body = state.stage.bodies[0]
         if name in keep or name in schedule.state.outputs or isinstance(body, Reduce):
             continue
         if len(schedule.state.consumers(name)) > 1 and _is_costly(body):
+            shared.append(name)
             continue
         schedule.compute_inline(name)
+    return tuple(shared)
 
 
 def _is_costly(e: Expr) -> bool:
@@ -138,6 +145,21 @@ def tile_sums(frame: Frame, rank: int, contiguous: int, lanes: int, unroll_terms
         s.vectorize(stage, lane)
     if frame.partial != frame.sums:
         s.compute_at(frame.partial, frame.sums, reduce_axes(s, frame.sums)[-1])
+
+
+def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:
+    """Computes the shared stages of a tile of results in registers, inside loop `at` of the result."""
+    s = frame.schedule
+    for stage in frame.shared:
+        s.set_scope(stage, "register")
+        s.compute_at(stage, frame.result, at)
+        names = [a.name for a in s.state.stage(stage).stage.axes]
+        vector, lane = s.split(stage, names[contiguous], lanes)
+        data = [name for position, name in enumerate(names) if position != contiguous]
+        s.reorder(stage, *data, vector, lane)
+        for name in (*data, vector):
+            s.unroll(stage, name)
+        s.vectorize(stage, lane)
 
 
 def reduce_axes(schedule: Schedule, stage: str) -> list[str]:

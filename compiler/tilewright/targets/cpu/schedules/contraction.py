@@ -22,6 +22,7 @@ from tilewright.targets.cpu.schedules.common import (
     axis,
     one_result,
     parallel_axis,
+    share_values,
     start,
     tile_sums,
     work,
@@ -89,6 +90,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     shared = parallel_axis(extents, order)
     if shared is not None and work(group) >= PARALLEL_WORK:
         s.parallel(result, shared)
+    share_values(frame, order[-1], column, lanes)
     s.compute_at(sums, result, order[-1])
     tile_sums(frame, rank, column, lanes)
     return Choice("contraction", s)

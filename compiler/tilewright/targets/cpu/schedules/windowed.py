@@ -19,6 +19,7 @@ from tilewright.targets.cpu.schedules.common import (
     memory_order,
     one_result,
     parallel_axis,
+    share_values,
     start,
     tile_sums,
     work,
@@ -64,6 +65,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     shared = parallel_axis(extents, [*outer, block])
     if shared is not None and work(group) >= PARALLEL_WORK:
         s.parallel(result, shared)
+    share_values(frame, block, contiguous, lanes)
     s.compute_at(frame.sums, result, block)
     written_out = taps * tile * -(-width // lanes) <= MAX_UNROLLED
     tile_sums(frame, len(shape), contiguous, lanes, written_out)

@@ -24,6 +24,7 @@ from tilewright.targets.cpu.schedules.common import (
     axis,
     block_sums,
     inline_elementwise,
+    share_values,
     tile_sums,
 )
 from tilewright.targets.cpu.schedules.contraction import panel_width
@@ -55,7 +56,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     s = Schedule(group.outputs)
     result, product = group.outputs[0].stage.name, group.anchor.stage.name
     source = next(t.stage.name for t in group.anchor.stage.inputs if not t.stage.is_placeholder)
-    inline_elementwise(s, keep={source})
+    shared = inline_elementwise(s, keep={source})
     sums = s.cache_write(product, "register")
     partial = block_sums(s, sums, PRODUCTS)
     s.set_scope(partial, "register")
@@ -65,9 +66,10 @@ def schedule(group: Group, machine: Machine) -> Choice:
     shape = Shape(group.anchor.stage.inputs[0].shape[-1], columns, high, tiles(high), tiles(wide))
     rows = block_rows(shape, machine)
     apart = -(-shape.tiles_high // rows) >= ENOUGH_BLOCKS and _block_bytes(shape, rows) <= LOCAL_BYTES
-    block, shared = _output(s, result, rows, lanes)
+    block, across, vector = _output(s, result, rows, lanes)
     _product(s, product, (rows, shape.tiles_wide), width, machine)
     tile_sums(Frame(s, product, sums, partial), 5, 4, lanes)
+    share_values(Frame(s, result, product, product, shared), vector, 1, lanes)
     s.compute_at(sums, product, f"{axis(product, 3)}.o")
     _input(s, source, lanes, parallel=not apart)
     s.compute_at(product, result, block)
@@ -75,13 +77,13 @@ def schedule(group: Group, machine: Machine) -> Choice:
     if apart:
         s.parallel(result, block)
     else:
-        s.parallel(result, shared)
+        s.parallel(result, across)
         s.parallel(product, axis(product, 0))
     return Choice("winograd", s)
 
 
-def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str]:
-    """The loop over blocks, and the one inside that may run in parallel."""
+def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str, str]:
+    """The loop over blocks, the one inside that may run in parallel, and the one over vectors of channels."""
     tile_row, r = s.split(result, axis(result, 2), TILE)
     tile_column, c = s.split(result, axis(result, 3), TILE)
     block, within = s.split(result, tile_row, rows)
@@ -90,7 +92,7 @@ def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str]:
     s.unroll(result, r)
     s.unroll(result, c)
     s.vectorize(result, lane)
-    return block, tile_column
+    return block, tile_column, vector
 
 
 def _product(s: Schedule, product: str, rows: tuple[int, int], width: int, machine: Machine) -> None:

@@ -1,0 +1,63 @@
+"""What the fuzzer found, each as the kind of model that it was."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tilewright as tw
+
+
+def model(nodes, shape, constants=None, opset=18):
+    """The bytes of a model from `x`, of f32, to `y`."""
+    graph = helper.make_graph(
+        nodes,
+        "found",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
+    )
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
+
+
+def check(data, shape, tmp_path, tolerance=1e-5):
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    (wanted,) = tw.evaluate(data, {"x": x}).values()
+    for level in (0, 3):
+        (found,) = tw.compile(data, opt_level=level, cache_dir=tmp_path).run({"x": x}).values()
+        np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance, err_msg=f"-O{level}")
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(9, 12), (12, 12), (15, 12), (12, 9), (11, 16), (3, 2)])
+def test_transpositions_of_odd_tiles(rows, columns, tmp_path):
+    """LLVM could not select instructions for undefined rows of a square of vectors."""
+    shape = [rows, 2, columns]
+    node = helper.make_node("Transpose", ["x"], ["y"], perm=[2, 1, 0])
+    check(model([node], shape), shape, tmp_path, 0.0)
+
+
+LAYERS = {
+    "contraction": ("Conv", [2, 5, 7, 9], [19, 5, 2, 2], {}),
+    "winograd": ("Conv", [1, 32, 14, 14], [33, 32, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "windowed": ("Conv", [1, 8, 12, 12], [8, 1, 3, 3], {"group": 8}),
+    "product": ("MatMul", [7, 33], [33, 50], {}),
+    "pool": ("LpPool", [1, 4, 9, 11], None, {"kernel_shape": [2, 2]}),
+}
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_costly_values_that_are_read_twice_behind_a_layer(layer, tmp_path):
+    """They are not inlined, and were computed where the layer's sums were gone."""
+    op, shape, weights, attributes = LAYERS[layer]
+    scale = np.random.default_rng(1).standard_normal(weights or 0) / 8
+    constants = {"w": scale.astype(np.float32)} if weights else {}
+    nodes = [
+        helper.make_node(op, ["x", *constants], ["c"], **attributes),
+        helper.make_node("Sigmoid", ["c"], ["s"]),
+        helper.make_node("Neg", ["s"], ["n"]),
+        helper.make_node("Mul", ["s", "n"], ["m"]),
+        helper.make_node("Exp", ["m"], ["e"]),
+        helper.make_node("Add", ["e", "s"], ["a"]),
+        helper.make_node("Mul", ["a", "e"], ["y"]),
+    ]
+    check(model(nodes, shape, constants), shape, tmp_path)
