@@ -118,11 +118,17 @@ def opt(
         str, typer.Option("-p", "--passes", metavar="PASSES", help="e.g. fold{max_bytes=64},fuse")
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.tw.txt")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="whom lower, storage and winograd ask")
+    ] = None,
+    machine: Annotated[
+        Path | None, typer.Option(metavar="PROFILE", help="the target's machine; default: this one")
+    ] = None,
 ) -> None:
     """Run passes on the text of a graph and print the text of the result."""
     from tilewright.cli.opt_command import optimise_text
 
-    optimise_text(file, passes, output)
+    optimise_text(file, passes, output, target, machine)
 
 
 def devices(json_to: Json = None) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from ast import literal_eval
-from dataclasses import Field, fields
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from tilewright.errors import UsageError
@@ -22,6 +23,8 @@ from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
 from tilewright.passes.slice_splits import SliceSplits
+from tilewright.passes.storage import ChooseStorage
+from tilewright.passes.winograd import Winograd
 
 PASSES: dict[str, type[Pass]] = {
     kind.name: kind
@@ -42,13 +45,17 @@ PASSES: dict[str, type[Pass]] = {
     )
 }
 
+# Passes that do nothing without the answers of a target.
+PASSES_FOR_A_TARGET: dict[str, type[Pass]] = {kind.name: kind for kind in (Winograd, ChooseStorage)}
+
 _ONE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|\Z)")
 
 
-def parse_passes(text: str) -> tuple[Pass, ...]:
+def parse_passes(text: str, answers: Mapping[str, Any] | None = None) -> tuple[Pass, ...]:
     """The passes that a text names, in order; options of a pass stand in braces.
 
-    Raises UsageError for an unknown pass or option, a value of the wrong type, and text that does not parse.
+    answers: fields by which passes ask a target, such as `costs`. Raises UsageError for an unknown pass or
+    option, a value of the wrong type, a pass that lacks an answer, and text that does not parse.
     """
     passes: list[Pass] = []
     at = 0
@@ -56,17 +63,21 @@ def parse_passes(text: str) -> tuple[Pass, ...]:
         match = _ONE.match(text, at)
         if match is None or (match.group(3) == "," and match.end() == len(text)):
             raise UsageError(f"passes '{text}': expected name{{option=value,...}},... at '{text[at:]}'")
-        passes.append(_make(match.group(1), match.group(2) or ""))
+        passes.append(_make(match.group(1), match.group(2) or "", answers or {}))
         at = match.end()
     return tuple(passes)
 
 
-def _make(name: str, options: str) -> Pass:
-    kind = PASSES.get(name)
+def _make(name: str, options: str, answers: Mapping[str, Any]) -> Pass:
+    every = PASSES | PASSES_FOR_A_TARGET
+    kind = every.get(name)
     if kind is None:
-        raise UsageError(f"pass '{name}' is not known; known: {', '.join(PASSES)}")
+        raise UsageError(f"pass '{name}' is not known; known: {', '.join(every)}")
     known = {field.name: field for field in fields(kind) if _is_textual(field)}  # type: ignore[arg-type]
-    values: dict[str, Any] = {}
+    asked = [field for field in fields(kind) if not _is_textual(field)]  # type: ignore[arg-type]
+    values: dict[str, Any] = {field.name: answers[field.name] for field in asked if field.name in answers}
+    if any(field.name not in values and _is_required(field) for field in asked):
+        raise UsageError(f"pass '{name}' asks a target: say which with --target")
     for part in filter(None, (piece.strip() for piece in options.split(","))):
         key, _, value = (piece.strip() for piece in part.partition("="))
         if key not in known:
@@ -74,6 +85,10 @@ def _make(name: str, options: str) -> Pass:
             raise UsageError(f"pass '{name}' has no option '{key}'; its options: {listed}")
         values[key] = _value(name, known[key], value)
     return kind(**values)
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
 
 
 def _is_textual(field: Field[Any]) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node
+from tilewright.ops.declaration import attributes
 from tilewright.ops.winograd import transform_weights
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.costs import Costs
@@ -29,8 +30,9 @@ class Winograd(FunctionPass):
         for node in chosen:
             weights = node.operand(1)
             assert isinstance(weights, Constant)
+            pads = {"pads": node.attrs["pads"]} if node.attrs.get("pads") else {}
+            node.attrs = {**pads, "padded_by_halo": False}
             node.op = "WinogradConv"
-            node.attrs = {"pads": node.attrs["pads"], "padded_by_halo": False}
             node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
         return bool(chosen)
 
@@ -39,5 +41,6 @@ def suits(node: Node) -> bool:
     """Cases 1 and 2."""
     if node.op != "Conv" or not isinstance(node.inputs[1], Constant):
         return False
-    ones = all(n == 1 for key in ("strides", "dilations") for n in node.attrs[key])
-    return ones and node.inputs[1].shape[2:] == (3, 3) and node.attrs["group"] == 1
+    attrs = attributes(node)
+    ones = all(n == 1 for key in ("strides", "dilations") for n in attrs[key] or ())
+    return ones and node.inputs[1].shape[2:] == (3, 3) and attrs["group"] == 1

@@ -45,6 +45,28 @@ def test_opt_reads_large_constants_from_beside_the_text(tilewright, tmp_path):
     np.testing.assert_array_equal(folded.data, 2 * np.arange(32))
 
 
+def test_opt_asks_a_target(tilewright, tmp_path):
+    (tmp_path / "g.tw.txt").write_text(TEXT)
+    done = tilewright("opt", "g.tw.txt", "-p", "lower,storage,winograd", "--target", "cpu")
+    assert (done.code, done.out) == (0, tilewright("opt", "g.tw.txt", "-p", "lower").out)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-p", "storage"), "pass 'storage' asks a target: say which with --target"),
+        (("-p", "dce", "--target", "tpu"), "unknown target 'tpu'"),
+        (("-p", "dce", "--machine", "none.json"), "say with --target whose machine it is"),
+        (("-p", "dce", "--target", "cpu", "--machine", "none.json"), "machine profile none.json cannot be"),
+    ],
+)
+def test_opt_says_what_it_needs_of_a_target(tilewright, tmp_path, options, message):
+    (tmp_path / "g.tw.txt").write_text(TEXT)
+    done = tilewright("opt", "g.tw.txt", *options)
+    assert done.code == 2
+    assert message in done.err
+
+
 @pytest.mark.parametrize(
     ("passes", "message"),
     [("flod", "flod"), ("fold{size=1}", "size"), ("fold{max_bytes=x}", "max_bytes"), ("", "expected")],

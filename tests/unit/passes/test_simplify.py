@@ -7,7 +7,6 @@ from pass_checks import Graph, fires, keeps, node_of, operators
 from tilewright.graph.ir import Value
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
-from tilewright.passes.slice_splits import SliceSplits
 
 TO_LAST, TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
@@ -147,11 +146,3 @@ def test_moving_longer_axes_is_not():
 def test_a_lone_reshape_stays():
     graph = Graph()
     keeps(graph.returning(graph.op("Reshape", graph.input(2, 3), shape=(6,))), SimplifyReshape())
-
-
-def test_splits_become_slices_of_what_is_read():
-    graph = Graph()
-    first, second, _ = graph.ops("Split", graph.input(2, 9), axis=1, sizes=(2, 3, 4))
-    function = fires(graph.returning(graph.op("Relu", second), first), SliceSplits())
-    assert sorted(operators(function)) == ["Relu", "Slice", "Slice"]
-    keeps(function, SliceSplits())

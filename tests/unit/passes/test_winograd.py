@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pass_checks import Graph, fires, keeps, operators
 
 import tilewright.ops.all
 from tilewright.dtypes import F32
@@ -25,6 +26,13 @@ class Always:
 
     def algorithm(self, node):
         return "winograd"
+
+
+class Never(Always):
+    """A target for which it never does."""
+
+    def algorithm(self, node):
+        return "direct"
 
 
 def convolution(size, kernel=3, strides=(1, 1), dilations=(1, 1), group=1, pads=(1, 1, 1, 1), constant=True):
@@ -88,3 +96,20 @@ def test_weights_are_transformed_in_double_precision():
     exact = np.einsum("xi,ocij,yj->xyoc", g, w.astype(np.float64), g).reshape(16, 5, 3)
     assert u.dtype == np.float32
     np.testing.assert_array_equal(u, exact.astype(np.float32))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_pass_keeps_names_and_numbers(bias):
+    graph = Graph()
+    weights, rest = graph.weights(4, 4, 3, 3), [graph.weights(4)] if bias else []
+    sizes = {"strides": (1, 1), "dilations": (1, 1), "pads": (1, 1, 1, 1), "group": 1}
+    y = graph.op("Conv", graph.input(1, 4, 5, 5), weights, *rest, **sizes)
+    function = graph.returning(graph.op("Relu", y))
+    name, origin = function.nodes[0].name, function.nodes[0].origin
+    fires(function, Winograd(Always()))
+    assert operators(function) == ["WinogradConv", "Relu"]
+    assert (function.nodes[0].name, function.nodes[0].origin) == (name, origin)
+
+
+def test_not_where_the_target_expects_no_gain():
+    keeps(convolution((8, 8)), Winograd(Never()))
