@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from math import inf
 
 import numpy as np
 
@@ -156,9 +157,11 @@ class Wish:
     """Storages that a target's best template for a node reads and writes. Output halos are left to the pass.
 
     inputs: one an operand, None where the operand's own storage is read as it is; halo: zeros that input 0
-    needs around it for the node's padding to need no guards, (before, after) a logical axis, or ().
+    needs around it for the node's padding to need no guards, (before, after) a logical axis, or (); gain:
+    cycles that the wished storage of the activations is expected to save against plain ones.
     """
 
     inputs: tuple[Storage | None, ...]
     output: Storage
     halo: tuple[tuple[int, int], ...] = ()
+    gain: float = inf

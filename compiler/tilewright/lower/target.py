@@ -59,6 +59,10 @@ class Target(Protocol):
         """The storages that the target's template for a node reads and writes; None: any will do."""
         ...
 
+    def pack_cost(self, type: TensorType) -> float:
+        """Cycles of bringing a tensor of this type into another storage."""
+        ...
+
     def algorithm(self, node: Node) -> str:
         """By which algorithm a convolution is expected to be fastest: `direct` or `winograd`."""
         ...

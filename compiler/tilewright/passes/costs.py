@@ -6,6 +6,7 @@ from typing import Protocol
 
 from tilewright.graph.ir import Node
 from tilewright.storage import Wish
+from tilewright.types import TensorType
 
 
 class Costs(Protocol):
@@ -15,6 +16,10 @@ class Costs(Protocol):
         """What a node's template wants; None when it works equally in any storage and follows its first
         operand.
         """
+        ...
+
+    def pack_cost(self, type: TensorType) -> float:
+        """Cycles of bringing a tensor of this type into another storage."""
         ...
 
     def algorithm(self, node: Node) -> str:

@@ -1,7 +1,7 @@
 """Graph pass: choose how every tensor lies in memory and make the changes explicit with Pack and Unpack.
 
-1. A node whose template wants storages (convolutions, pools, matrix products) gets them: operands in another
-   storage are packed.
+1. A node whose template wants storages (convolutions, pools, matrix products) gets them where that pays for
+   the Packs it takes, see storage_choice.py: operands in another storage are packed.
 2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest
    operand; the others are packed to the same where they have the full shape.
 3. Everything else reads and writes plain tensors.
@@ -21,16 +21,17 @@ from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
-from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.costs import Costs
+from tilewright.passes.storage_choice import follows, granted
 from tilewright.storage import PLAIN, Storage, Wish
-
-FOLLOWERS = (Fusion.ELEMENTWISE, Fusion.BROADCAST)
 
 
 @dataclass(frozen=True)
 class ChooseStorage:
-    """costs: the target's wishes. Bodies are treated with the node that holds them, see case 6."""
+    """costs: the target's wishes. Bodies are treated with the node that holds them, see case 6.
+
+    Runs once: a second run would add Packs and Unpacks around those of the first.
+    """
 
     name: ClassVar[str] = "storage"
     costs: Costs
@@ -52,15 +53,19 @@ class _Choice:
     nodes: list[Node] = field(default_factory=list)
 
     def run(self) -> bool:
-        halos = self._halos()
+        asked = ((node, self.costs.wish(node)) for node in self.function.nodes)
+        wishes = {node: wish for node, wish in asked if wish is not None}
+        given = granted(self.function, wishes, self.costs)
+        halos = {
+            node: wishes[node].halo for node in self.function.nodes if node in given and wishes[node].halo
+        }
         changed = False
         for node in self.function.nodes:
             for body in node.bodies:
                 changed |= _Choice(body, self.costs, self, node).run()
-            wish = self.costs.wish(node)
-            if wish is not None:
-                self._grant(node, wish)
-            elif _follows(node):
+            if node in given:
+                self._grant(node, wishes[node])
+            elif follows(node):
                 self._follow(node)
             else:
                 self._plain(node)
@@ -70,10 +75,6 @@ class _Choice:
         self.function.nodes = self.nodes
         self._add_halos(halos)
         return changed
-
-    def _halos(self) -> dict[Node, tuple[tuple[int, int], ...]]:
-        wishes = ((node, self.costs.wish(node)) for node in self.function.nodes)
-        return {node: wish.halo for node, wish in wishes if wish is not None and wish.halo}
 
     def _grant(self, node: Node, wish: Wish) -> None:
         for position, storage in enumerate(wish.inputs):
@@ -156,10 +157,6 @@ class _Choice:
         for node in wanted:
             if node.operand(0) in union:
                 node.attrs["padded_by_halo"] = True
-
-
-def _follows(node: Node) -> bool:
-    return not node.bodies and (operator_of(node).fusion in FOLLOWERS or node.op == "Concat")
 
 
 def _set_storage(node: Node, storage: Storage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from string import ascii_lowercase
 
 from tilewright.dtypes import F32
@@ -12,11 +13,15 @@ from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import tile_for
+from tilewright.types import TensorType
 
-# Vector operations of a tile and a channel, in units of one multiply-add: 16 loads, 48 additions, 16
-# stores, and likewise
-# on the way back; what passes between the stages goes through the second-level cache.
+# Vector operations of a tile and a channel, in units of one multiply-add: 16 loads, 48 additions, 16 stores,
+# and likewise on the way back; what passes between the stages goes through the second-level cache.
 TRANSFORM_IN, TRANSFORM_OUT = 120, 100
+# Cycles a vector of results and a tap that channels-last templates save against plain ones, measured:
+# depth-wise and pooling windows of stride 1 and above, and products over channels.
+WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
+PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
@@ -36,9 +41,10 @@ class CpuCosts:
             return self._winograd(node)
         if node.op in POOLS:
             last = channels_last(len(node.output.shape))
-            return Wish((last,), last)
+            taps = prod(node.attrs["kernel_shape"])
+            return Wish((last,), last, gain=WINDOW_GAIN * taps * self._vectors(node.output.type.size))
         if node.op in PLANE_REDUCTIONS:
-            return _plane_reduction(node)
+            return self._plane_reduction(node)
         return self._product(node) if node.op in ("Gemm", "MatMul") else None
 
     def _convolution(self, node: Node) -> Wish | None:
@@ -57,7 +63,9 @@ class CpuCosts:
             halo = ()
         if group == x.shape[1] == w.shape[0]:
             spatial = ascii_lowercase[2:rank]
-            return Wish((last, Storage(f"{spatial}ba"), None), last, halo)
+            gain = WINDOW_GAIN if set(node.attrs["strides"]) == {1} else STRIDED_GAIN
+            gain *= self._vectors(y.type.size) * w.type.size / w.shape[0]
+            return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain)
         depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
         vectors = tile_for(y.shape[2:], columns, depth, self.machine).vectors
         if group > 1:  # a panel must not reach into the next group
@@ -65,7 +73,8 @@ class CpuCosts:
         if not vectors:
             return None
         width = vectors * lanes
-        return Wish((last, Storage(f"A{ascii_lowercase[2:rank]}b{width}a"), None), last, halo)
+        gain = PRODUCT_GAIN * depth * self._vectors(y.type.size)
+        return Wish((last, Storage(f"A{ascii_lowercase[2:rank]}b{width}a"), None), last, halo, gain)
 
     def _winograd(self, node: Node) -> Wish:
         """As a convolution; the halo also covers the windows of tiles that hang over the edge."""
@@ -90,6 +99,20 @@ class CpuCosts:
         transforms = count * (TRANSFORM_IN * channels + TRANSFORM_OUT * columns)
         return "winograd" if product + transforms < direct else "direct"
 
+    def pack_cost(self, type: TensorType) -> float:
+        """Cycles of a transposition."""
+        return PACK * type.size
+
+    def _vectors(self, elements: int) -> float:
+        return elements / self.machine.lanes(32)
+
+    def _plane_reduction(self, node: Node) -> Wish | None:
+        x = node.operand(0)
+        spatial = tuple(range(2, len(x.shape)))
+        if len(x.shape) < 3 or tuple(node.attrs["axes"]) != spatial:
+            return None
+        return Wish((channels_last(len(x.shape)),), PLAIN, gain=float(x.type.size))
+
     def _product(self, node: Node) -> Wish | None:
         a, b, y = node.operand(0), node.operand(1), node.output
         if b.dtype != F32 or len(b.shape) != 2 or len(a.shape) < 2:
@@ -107,11 +130,3 @@ def channels_last(rank: int) -> Storage:
     """[N, C, ...] with C innermost."""
     letters = ascii_lowercase[:rank]
     return Storage(f"{letters[0]}{letters[2:]}{letters[1]}")
-
-
-def _plane_reduction(node: Node) -> Wish | None:
-    x = node.operand(0)
-    spatial = tuple(range(2, len(x.shape)))
-    if len(x.shape) < 3 or tuple(node.attrs["axes"]) != spatial:
-        return None
-    return Wish((channels_last(len(x.shape)),), PLAIN)

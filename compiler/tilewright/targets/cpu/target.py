@@ -26,6 +26,7 @@ from tilewright.targets.cpu.object_cache import ObjectCache, object_key, open_ca
 from tilewright.targets.cpu.objects import compile_text
 from tilewright.targets.cpu.pool import PARALLEL_FOR, WORKER, pool_text
 from tilewright.targets.cpu.schedules.choose import choose
+from tilewright.types import TensorType
 
 
 class CpuTarget:
@@ -50,6 +51,10 @@ class CpuTarget:
     def wish(self, node: Node) -> Wish | None:
         """Channels last, weights in panels: see costs.py."""
         return CpuCosts(self.machine).wish(node)
+
+    def pack_cost(self, type: TensorType) -> float:
+        """A transposition, or a copy at least."""
+        return CpuCosts(self.machine).pack_cost(type)
 
     def algorithm(self, node: Node) -> str:
         """Winograd where its transforms cost less than the multiplications saved: see costs.py."""

@@ -17,7 +17,7 @@ from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Port, Segment
 from tilewright.storage import Wish
-from tilewright.types import Bounded
+from tilewright.types import Bounded, TensorType
 
 
 class NumpyTarget:
@@ -31,6 +31,10 @@ class NumpyTarget:
 
     def should_lower(self, node: Node) -> bool:
         return True
+
+    def pack_cost(self, type: TensorType) -> float:
+        """Nothing asks: no wish here is for other than plain activations."""
+        return 0.0
 
     def algorithm(self, node: Node) -> str:
         """The oracle computes what the model says."""

@@ -25,6 +25,7 @@ from tilewright.targets.opencl.detect import detect
 from tilewright.targets.opencl.launches import launches_of
 from tilewright.targets.opencl.preamble import preamble_for
 from tilewright.targets.opencl.schedules.generic import schedule_generic
+from tilewright.types import TensorType
 
 _ARGUMENT_BYTES = 16  # a pointer and an offset for each parameter
 
@@ -46,6 +47,10 @@ class OpenClTarget:
     def wish(self, node: Node) -> Wish | None:
         """See costs.py."""
         return wish_of(node)
+
+    def pack_cost(self, type: TensorType) -> float:
+        """Nothing asks: no wish here is for other than plain activations."""
+        return 0.0
 
     def algorithm(self, node: Node) -> str:
         """There is one template for convolutions."""
