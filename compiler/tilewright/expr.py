@@ -14,22 +14,6 @@ from typing import Any, Protocol
 
 from tilewright.dtypes import BOOL, I64, DType
 
-ARITHMETIC = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "floordiv",
-    "mod",
-    "min",
-    "max",
-    "pow",
-    "and",
-    "or",
-    "xor",
-    "shl",
-    "shr",
-)
 COMPARISONS = ("lt", "le", "gt", "ge", "eq", "ne")
 
 
@@ -203,10 +187,11 @@ def binary(op: str, a: Expr, b: Expr) -> Expr:
     if a.dtype != b.dtype:
         raise TypeError(f"{op}: operands have types {a.dtype} and {b.dtype}")
     dtype = BOOL if op in COMPARISONS else a.dtype
-    if isinstance(a, Const) and isinstance(b, Const) and op in _FOLD and dtype in (BOOL, I64):
-        # narrower integers would have to wrap, floats to round
-        if not a.dtype.is_float and not (op in ("floordiv", "mod") and b.value == 0):
-            return const(_FOLD[op](a.value, b.value), dtype)
+    # narrower integers would have to wrap, floats to round
+    exact = op in _FOLD and dtype in (BOOL, I64) and not a.dtype.is_float
+    divides = op in ("floordiv", "mod")
+    if isinstance(a, Const) and isinstance(b, Const) and exact and not (divides and b.value == 0):
+        return const(_FOLD[op](a.value, b.value), dtype)
     if op == "and" and a.dtype == BOOL:
         if _is(a, 1):
             return b

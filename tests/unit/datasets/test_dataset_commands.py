@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 from tilewright.errors import DataError
 from tilewright_datasets import cli, zoo
+from tilewright_datasets.public import PUBLIC
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def test_models_json(app: typer.Typer) -> None:
     result = CliRunner().invoke(app, ["models", "--json", "-"])
     assert result.exit_code == 0
     rows = {row["name"]: row for row in json.loads(result.stdout)["models"]}
-    assert set(rows) == {*zoo.model_names(), *zoo.public_names()}
+    assert set(rows) == {*zoo.model_names(), *PUBLIC}
     assert rows["dqn"]["cached"] is True
     assert rows["resnet18"]["cached"] is False
     assert rows["resnet18"]["inputs"] == {"data": [1, 3, 224, 224]}
@@ -34,7 +35,7 @@ def test_models_json(app: typer.Typer) -> None:
 def test_models_table(app: typer.Typer) -> None:
     result = CliRunner().invoke(app, ["models"])
     assert result.exit_code == 0
-    for name in (*zoo.model_names(), *zoo.public_names()):
+    for name in (*zoo.model_names(), *PUBLIC):
         assert name in result.stdout
 
 

@@ -12,7 +12,7 @@ import tilewright.ops.all  # noqa: F401
 from tilewright.dtypes import DType
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Function
-from tilewright.ops.control import BODY_OPERATORS, infer_node
+from tilewright.ops.control import CONTROL_FLOW, infer_node
 from tilewright.ops.evaluate import evaluate_function
 from tilewright.ops.operator import REGISTRY, Builder
 from tilewright.tensor.evaluate import evaluate_tensors
@@ -20,6 +20,8 @@ from tilewright.tensor.ir import placeholder
 from tilewright.types import TensorType
 
 CASES = all_cases()
+# Operators whose meaning is in their bodies.
+BODY_OPERATORS = CONTROL_FLOW | {"Fused"}
 # Operators whose results have a declared element type, whatever their operands have.
 TYPED = ("Cast", "BitCast", "RandomUniform", "Decode", "Encode")
 
