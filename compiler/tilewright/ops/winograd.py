@@ -35,8 +35,9 @@ WINDOW = len(INPUT)  # elements of the input along one side
 def transform_weights(w: np.ndarray) -> np.ndarray:
     """G g G^T of weights [O, I, 3, 3], as [a a, O, I]: in float64, rounded once."""
     g = np.asarray(WEIGHTS)
-    u = np.einsum("xi,ocij,yj->xyoc", g, w.astype(np.float64), g)
-    return np.ascontiguousarray(u.reshape(WINDOW * WINDOW, *w.shape[:2]).astype(w.dtype))
+    columns = w.astype(np.float64).reshape(-1, 3) @ g.T  # g G^T, then G (g G^T), both as one matrix product
+    both = np.tensordot(g, columns.reshape(*w.shape[:3], WINDOW), axes=(1, 2)).astype(w.dtype)
+    return np.ascontiguousarray(both.transpose(0, 3, 1, 2).reshape(WINDOW * WINDOW, *w.shape[:2]))
 
 
 def tiles(extent: int) -> int:
