@@ -61,6 +61,13 @@ test: $(INSTALLED)
 slow: $(INSTALLED)
 	$(BIN)/python -m pytest -o addopts="-ra --strict-markers --strict-config" tests/slow
 
+# Random graphs on all engines (docs/fuzzing.md); what fails is kept in build/fuzz. N: graphs, SEED: of the first.
+N := 10000
+SEED := 0
+JOBS := 2
+fuzz: $(INSTALLED)
+	PYTHONPATH=tests/slow $(BIN)/python -m fuzz --count $(N) --seed $(SEED) --jobs $(JOBS)
+
 lint: $(INSTALLED)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

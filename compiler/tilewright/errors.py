@@ -6,7 +6,10 @@ The command line prints the message alone and exits with code 2.
 
 
 class TilewrightError(Exception):
-    """Base of every error that the user can cause or mend."""
+    """Base of every error that the user can cause or mend. One line, whatever names the message holds."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
 
 
 class UsageError(TilewrightError):

@@ -88,16 +88,26 @@ class Source:
 
 
 def _digest(data: bytes, folder: Path | None) -> str:
+    """Files outside of the folder are left alone: the reader refuses models that name them."""
     total = sha256(data)
     for name in sorted(_external_files(data)) if folder is not None else ():
         assert folder is not None
-        file = folder / name
-        if file.is_file():
+        file = _within(folder, name)
+        if file is not None:
             total.update(name.encode())
             with file.open("rb") as handle:
                 while block := handle.read(1 << 20):
                     total.update(block)
     return total.hexdigest()
+
+
+def _within(folder: Path, name: str) -> Path | None:
+    """The file of a name, if there is one and it is in the folder."""
+    try:
+        file = (folder / name).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links, or bytes that no name may have
+        return None
+    return file if file.is_relative_to(folder.resolve()) and file.is_file() else None
 
 
 def _external_files(data: bytes) -> set[str]:

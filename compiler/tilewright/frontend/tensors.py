@@ -144,7 +144,10 @@ def _contained(location: str, base_dir: Path | None, where: str) -> Path:
     if not location or "\0" in location:
         raise ImportModelError(f"{where} is external but names no usable file")
     folder = base_dir.resolve()
-    path = (folder / location).resolve()
+    try:
+        path = (folder / location).resolve()
+    except (OSError, RuntimeError) as error:
+        raise ImportModelError(f"{where}: external data '{location}' is a loop of links") from error
     if not path.is_relative_to(folder) or path == folder:
         raise ImportModelError(
             f"{where}: external data '{location}' lies outside the model's folder {folder}"

@@ -2,8 +2,8 @@
 
 The graph is evaluated in float64 once exactly, which is the centre, and a few times with noise: every node
 that rounds gets its operands disturbed by OPERAND units of the last place, and its results by the
-textbook bound of its own rounding (`_local`): n units of the sum of the absolute products for a sum of n terms,
-a few units of the result for a function. The units are those of the result's element type. The largest
+textbook bound of its own rounding (`_local`): n units of the sum of the absolute products for n terms, a
+few units of the result for a function. The units are those of the result's element type. The largest
 deviation of the noisy evaluations, times SAFETY, is the bound; an element's is at least the tensor's mean.
 Nodes that only move or choose elements add nothing, whole numbers and truth values must be equal.
 """
@@ -32,11 +32,12 @@ LARGEST = {"f64": 1e300, "f32": 1e37, "f16": 6e4}  # where an engine may overflo
 CHOOSING = frozenset((
     "Identity", "Relu", "Neg", "Abs", "Max", "Min", "Floor", "Ceil", "Round", "Sign", "Where", "Clip",
     "Transpose", "Reshape", "Slice", "Pad", "Concat", "Split", "Tile", "Expand", "Gather", "GatherElements",
-    "DepthToSpace", "SpaceToDepth", "Trilu", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "TopK", "Hardmax",
+    "DepthToSpace", "SpaceToDepth", "Trilu", "MaxPool", "GlobalMaxPool", "ReduceMax", "ReduceMin", "TopK",
+    "Hardmax",
 ))  # fmt: skip
 LINEAR = frozenset((
-    "Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceSumSquare",
-    "AveragePool", "GlobalAveragePool", "CumSum", "Add", "Sub", "Mul",
+    "Conv", "ConvTranspose", "MatMul", "Gemm", "Einsum", "ReduceSum", "ReduceMean", "ReduceL1",
+    "ReduceSumSquare", "AveragePool", "GlobalAveragePool", "CumSum", "Add", "Sub", "Mul",
 ))  # fmt: skip
 ROWS = frozenset(("Softmax", "LogSoftmax", "ReduceLogSumExp", "ReduceL2", "LpPool", "ReduceProd"))
 CENTRED = frozenset(("LayerNormalization", "GroupNormalization", "BatchNormalization"))

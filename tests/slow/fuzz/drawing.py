@@ -118,7 +118,7 @@ class Drawing:
         return tensor
 
     def weights(self, dtype: str, shape: Sequence[int], scale: float = 1.0) -> Tensor:
-        """An operand of a layer: mostly a constant, sometimes an input, sometimes one that is there already."""
+        """An operand of a layer: mostly a constant, sometimes an input or a tensor of the graph."""
         fits = [t for t in self.tensors if t.shape == tuple(shape) and t.dtype == dtype and t.magnitude <= 4]
         if fits and self.chance(0.2):
             return self.among(fits)

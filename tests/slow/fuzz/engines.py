@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 
 import tilewright as tw
-from fuzz.bounds import Bounds, bounds
+from fuzz.bounds import bounds
 from fuzz.drawing import Case
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
@@ -37,7 +37,6 @@ class Verdict:
     engine: str = ""
     output: str = ""
     peer: str = ""
-    notes: list[str] = field(default_factory=list)
 
 
 def judge(case: Case, seed: int, cache: Path, opencl: bool) -> Verdict:
@@ -114,7 +113,5 @@ def _difference(found: np.ndarray, centre: np.ndarray, bound: np.ndarray | None,
     at = tuple(int(i) for i in np.argwhere(wrong)[0])
     allowed = "" if bound is None else f" ± {float(slack * bound[at]):.3g}"
     count = int(np.count_nonzero(wrong))
-    return f"{count} of {found.size} elements differ, first {list(at)}: {found[at]!r} instead of {centre[at]!r}{allowed}"
-
-
-__all__ = ["Bounds", "Refused", "Verdict", "judge"]
+    wanted = f"{centre[at]!r}{allowed}"
+    return f"{count} of {found.size} elements differ, first {list(at)}: {found[at]!r} instead of {wanted}"

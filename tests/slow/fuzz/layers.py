@@ -35,11 +35,11 @@ def window(d: Drawing, x: Tensor, largest: int = 4) -> dict[str, Any] | None:
     dilations = [d.among((1, 1, 1, 2)) for _ in space]
     if d.chance(0.35):
         kernel, strides, dilations = [3] * len(space), [1] * len(space), [1] * len(space)
-    extents = [(k - 1) * l + 1 for k, l in zip(kernel, dilations, strict=True)]
+    extents = [(k - 1) * step + 1 for k, step in zip(kernel, dilations, strict=True)]
     pads = [d.between(0, k - 1) if d.chance(0.6) else 0 for k in (*kernel, *kernel)]
     if (
         d.chance(0.2)
-        and all(l == 1 for l in dilations)
+        and all(step == 1 for step in dilations)
         and all(s <= k for s, k in zip(strides, kernel, strict=True))
     ):
         auto = d.among(("SAME_UPPER", "SAME_LOWER", "VALID"))
@@ -105,7 +105,7 @@ def conv_transpose(d: Drawing) -> None:
     kernel = [d.between(1, 4) for _ in space]
     strides = [d.among((1, 2, 2, 3)) for _ in space]
     dilations = [d.among((1, 1, 1, 2)) for _ in space]
-    extents = [(k - 1) * l + 1 for k, l in zip(kernel, dilations, strict=True)]
+    extents = [(k - 1) * step + 1 for k, step in zip(kernel, dilations, strict=True)]
     begins, ends = ([d.between(0, max(0, e - 1)) if d.chance(0.4) else 0 for e in extents] for _ in range(2))
     extra = [d.between(0, s - 1) if d.chance(0.3) else 0 for s in strides]
     sizes = [
@@ -121,10 +121,9 @@ def conv_transpose(d: Drawing) -> None:
     w = d.weights("float32", (channels, each, *kernel))
     b = d.weights("float32", (each * group,)) if d.chance(0.5) else None
     magnitude = x.magnitude * w.magnitude * math.sqrt(channels // group * math.prod(kernel)) + 4
-    y = d.one(
-        "ConvTranspose", x, w, b, results=[("float32", (x.shape[0], each * group, *sizes))], magnitude=magnitude,
-        group=group, strides=strides, dilations=dilations, pads=[*begins, *ends], output_padding=extra,
-    )  # fmt: skip
+    facts = {"strides": strides, "dilations": dilations, "pads": [*begins, *ends], "output_padding": extra}
+    result = ("float32", (x.shape[0], each * group, *sizes))
+    y = d.one("ConvTranspose", x, w, b, results=[result], magnitude=magnitude, group=group, **facts)
     follow(d, y)
 
 
@@ -144,7 +143,7 @@ def pool(d: Drawing) -> None:
     if op == "AveragePool":
         found["count_include_pad"] = d.between(0, 1)
     if op != "MaxPool" and (d.opset < 19 or op == "LpPool"):
-        if any(l != 1 for l in found.get("dilations", ())):
+        if any(step != 1 for step in found.get("dilations", ())):
             return
         found.pop("dilations", None)
     facts = {"magnitude": 4 * x.magnitude} if op == "LpPool" else {}
@@ -210,8 +209,8 @@ def einsum(d: Drawing) -> None:
     a, b, c = x.shape
     n = d.among((1, 3, 8))
     equation, shape, result = d.among((
-        ("abc,cn->abn", (c, n), (a, b, n)), ("abc,abn->acn", (a, b, n), (a, c, n)), ("abc,bc->ab", (b, c), (a, b)),
-        ("abc,nbc->na", (n, b, c), (n, a)),
+        ("abc,cn->abn", (c, n), (a, b, n)), ("abc,abn->acn", (a, b, n), (a, c, n)),
+        ("abc,bc->ab", (b, c), (a, b)), ("abc,nbc->na", (n, b, c), (n, a)),
     ))  # fmt: skip
     w = d.weights("float32", shape)
     d.one(
@@ -260,7 +259,7 @@ def reduction(d: Drawing) -> None:
 
 
 def place(d: Drawing) -> None:
-    """ArgMax, ArgMin, TopK and Hardmax: which element it is depends on comparisons, so only of exact values."""
+    """ArgMax, ArgMin, TopK and Hardmax, of exact values only: comparisons decide."""
     x = d.pick(lambda t: t.exact and t.dtype in ("float32", "int32", "int64") and t.rank >= 1 and t.size > 0)
     if x is None:
         return
@@ -340,5 +339,5 @@ def normalisation(d: Drawing) -> None:
         d.one(op, x, scale, bias, epsilon=0.1, magnitude=40.0)
 
 
-DRAWS = ((conv, 6), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2), (einsum, 1), (reduction, 3), (place, 1),
-         (running, 1), (softmax, 2), (normalisation, 2))  # fmt: skip
+DRAWS = ((conv, 6), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2), (einsum, 1), (reduction, 3),
+         (place, 1), (running, 1), (softmax, 2), (normalisation, 2))  # fmt: skip

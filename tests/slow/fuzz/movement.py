@@ -241,5 +241,7 @@ def triangle(d: Drawing) -> None:
         d.one("Trilu", x, k, exact=True, magnitude=x.magnitude, upper=d.between(0, 1))
 
 
-DRAWS = ((transpose, 3), (reshape, 3), (flatten, 1), (unsqueeze, 1), (squeeze, 1), (cut, 2), (pad, 2), (concat, 2),
-         (split, 1), (tile, 1), (expand, 1), (gather, 2), (blocks, 1), (triangle, 0.5))  # fmt: skip
+DRAWS = (
+    (transpose, 3), (reshape, 3), (flatten, 1), (unsqueeze, 1), (squeeze, 1), (cut, 2), (pad, 2), (concat, 2),
+    (split, 1), (tile, 1), (expand, 1), (gather, 2), (blocks, 1), (triangle, 0.5),
+)  # fmt: skip

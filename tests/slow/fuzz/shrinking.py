@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import ModelProto, helper, numpy_helper
+from onnx import ModelProto, helper
 
 from fuzz.drawing import Case
 from tilewright.errors import TilewrightError
@@ -15,7 +16,7 @@ from tilewright.source import Source
 
 
 def shrink(case: Case, fails: Callable[[Case], bool], tries: int = 150) -> Case:
-    """The smallest case found that still fails. fails: runs a candidate; tries: how many candidates at most."""
+    """The smallest case found that still fails. fails: runs one; tries: how many at most."""
     progress = True
     while progress and tries > 0:
         progress = False
@@ -84,16 +85,10 @@ def _kept(case: Case, outputs: list, cut: dict[str, np.ndarray], infos: list | N
     return Case(model, {info.name: feeds[info.name] for info in inputs})
 
 
-def save(case: Case, folder: object, name: str, message: str) -> str:
+def save(case: Case, folder: Path, name: str, message: str) -> str:
     """Writes the model, its inputs and what is wrong; the path of the model."""
-    from pathlib import Path
-
-    place = Path(str(folder))
-    place.mkdir(parents=True, exist_ok=True)
-    onnx.save(case.model, place / f"{name}.onnx")
-    np.savez(place / f"{name}.npz", **case.feeds)
-    (place / f"{name}.txt").write_text(message + "\n")
-    return str(place / f"{name}.onnx")
-
-
-__all__ = ["numpy_helper", "save", "shrink"]
+    folder.mkdir(parents=True, exist_ok=True)
+    onnx.save(case.model, folder / f"{name}.onnx")
+    np.savez(folder / f"{name}.npz", **case.feeds)
+    (folder / f"{name}.txt").write_text(message + "\n")
+    return str(folder / f"{name}.onnx")
