@@ -10,7 +10,7 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parents[2]
 COMPILER = ROOT / "compiler" / "tilewright"
-BASE = ("errors", "dtypes", "types", "storage", "expr", "machine", "config", "segment")
+BASE = ("errors", "dtypes", "types", "storage", "expr", "machine", "config", "segment", "arithmetic")
 
 
 def contracts() -> dict[str, dict[str, list[str]]]:

@@ -2,62 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tilewright.arithmetic import BINARY, INTRINSICS
 from tilewright.errors import LoweringError
 from tilewright.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
 from tilewright.loops.ir import Allocate, Block, Buffer, Evaluate, For, If, Kernel, Stmt, Store, While
 
 LIMIT = 1_000_000
-
-_BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.true_divide,
-    "floordiv": np.floor_divide,
-    "mod": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "pow": np.power,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
-_CALLS: dict[str, Callable[..., Any]] = {
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "tanh": np.tanh,
-    "sqrt": np.sqrt,
-    "erf": math.erf,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.round,
-    "sin": np.sin,
-    "cos": np.cos,
-    "atan": np.arctan,
-    "pow": np.power,
-    "fmod": np.fmod,
-    "trunc": np.trunc,
-    "abs": np.abs,
-    "isnan": np.isnan,
-    "rsqrt": lambda x: 1 / np.sqrt(x),
-    "fma": lambda a, b, c: a * b + c,
-    "within": lambda position, extent: np.clip(position, 0, extent - 1),
-}
 
 
 def interpret(kernel: Kernel, arrays: Sequence[np.ndarray]) -> None:
@@ -123,7 +78,7 @@ class _Run:
         if isinstance(e, Var):
             return env[e.name]
         if isinstance(e, Binary):
-            result = _BINARY[e.op](self.value(e.a, env), self.value(e.b, env))
+            result = BINARY[e.op](self.value(e.a, env), self.value(e.b, env))
             return e.dtype.numpy.type(result)
         if isinstance(e, Read):
             return self.memory[e.source][self._index(e.source, e.indices, env)]
@@ -134,5 +89,5 @@ class _Run:
         if isinstance(e, Call) and e.name == "bitcast":
             return np.array(self.value(e.args[0], env), e.args[0].dtype.numpy).view(e.dtype.numpy)[()]
         if isinstance(e, Call):
-            return e.dtype.numpy.type(_CALLS[e.name](*(self.value(a, env) for a in e.args)))
+            return e.dtype.numpy.type(INTRINSICS[e.name](*(self.value(a, env) for a in e.args)))
         raise LoweringError(f"cannot interpret {type(e).__name__}")

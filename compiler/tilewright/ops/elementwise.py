@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.arithmetic import erf
 from tilewright.dtypes import BOOL, DType
 from tilewright.expr import Expr, binary, call, cast, const, maximum, minimum, select
 from tilewright.ops.declaration import FLOATS, NUMBERS, SIGNED, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand, Operator
 from tilewright.ops.reading import accumulator
-from tilewright.tensor.evaluate import erf
 from tilewright.tensor.ir import Tensor, compute
 from tilewright.types import TensorType
 

@@ -5,13 +5,13 @@ It serves as the reference for schedules and operators, not as a fast way to run
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tilewright.arithmetic import BINARY, INTRINSICS
 from tilewright.dtypes import DType
 from tilewright.errors import LoweringError, RunError
 from tilewright.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var
@@ -22,58 +22,6 @@ CHUNK = 1 << 22  # grid points evaluated at once
 Array = Any  # np.ndarray or NumPy scalar
 
 
-def erf(x: np.ndarray) -> np.ndarray:
-    """The error function, element by element, in the array's own type."""
-    array = np.asarray(x)
-    values = np.fromiter(map(math.erf, array.astype(np.float64).reshape(-1)), np.float64, array.size)
-    return values.reshape(array.shape).astype(array.dtype)
-
-
-INTRINSICS: dict[str, Callable[..., Array]] = {
-    "exp": np.exp,
-    "expm1": np.expm1,
-    "log": np.log,
-    "tanh": np.tanh,
-    "sqrt": np.sqrt,
-    "erf": erf,
-    "floor": np.floor,
-    "ceil": np.ceil,
-    "round": np.rint,
-    "trunc": np.trunc,
-    "sin": np.sin,
-    "cos": np.cos,
-    "atan": np.arctan,
-    "abs": np.abs,
-    "pow": np.power,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
-    "isnan": np.isnan,
-    "fmod": np.fmod,
-    "fma": lambda a, b, c: a * b + c,
-    "within": lambda position, extent: np.clip(position, 0, extent - 1),
-}
-
-_BINARY: dict[str, Callable[[Array, Array], Array]] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": np.divide,
-    "floordiv": np.floor_divide,
-    "mod": np.mod,
-    "min": np.minimum,
-    "max": np.maximum,
-    "pow": np.power,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
-    "shl": np.left_shift,
-    "shr": np.right_shift,
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
@@ -176,7 +124,7 @@ class _Evaluator:
         if isinstance(e, Var):
             return self.environment[e.name]
         if isinstance(e, Binary):
-            return _BINARY[e.op](self.value(e.a, active), self.value(e.b, active))
+            return BINARY[e.op](self.value(e.a, active), self.value(e.b, active))
         if isinstance(e, Select):
             return self._select(e, active)
         if isinstance(e, Read):
