@@ -4,12 +4,17 @@ Every message says what is wrong, where (an ONNX node or tensor name, a file, an
 The command line prints the message alone and exits with code 2.
 """
 
+import re
+
+_ENDLESS = re.compile(r"\S{300,}")  # a name that would bury the rest of the message
+
 
 class TilewrightError(Exception):
     """Base of every error that the user can cause or mend. One line, whatever names the message holds."""
 
     def __init__(self, message: str = "") -> None:
-        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
+        short = _ENDLESS.sub(lambda word: f"{word[0][:80]}…{word[0][-20:]}", message)
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in short))
 
 
 class UsageError(TilewrightError):

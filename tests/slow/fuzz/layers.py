@@ -9,7 +9,7 @@ import numpy as np
 
 from fuzz.drawing import Drawing, Tensor
 
-COSTLY = 400_000  # multiplications of one layer
+COSTLY = 1_500_000  # multiplications of one layer
 
 
 def image(d: Drawing, rank: int | None = None) -> Tensor:
@@ -84,6 +84,52 @@ def conv(d: Drawing) -> None:
         **found,
     )
     follow(d, y)
+
+
+def large_conv(d: Drawing) -> None:
+    """3x3, stride 1, constant weights, enough channels: what Winograd's algorithm is for."""
+    x = d.pick(lambda t: t.dtype == "float32" and t.rank == 4 and t.shape[1] >= 12 and min(t.shape[2:]) >= 3)
+    if x is None or d.chance(0.3):
+        sizes = (d.between(3, 21), d.between(3, 21))
+        x = d.input("float32", (d.among((1, 1, 2)), d.among((12, 16, 17, 24, 32, 40)), *sizes))
+    x = d.tame(x)
+    pads = d.among(((0, 0, 0, 0), (1, 1, 1, 1), (1, 1, 1, 1), (0, 1, 2, 0), (2, 0, 1, 1)))
+    high, wide = (n + pads[a] + pads[a + 2] - 2 for a, n in enumerate(x.shape[2:]))
+    outputs = d.among((8, 16, 17, 24, 32, 33))
+    if x.shape[0] * high * wide * x.shape[1] * outputs * 9 > 3 * COSTLY or x.size == 0:
+        return
+    w = d.constant(d.values("float32", (outputs, x.shape[1], 3, 3)) / 4)
+    b = d.weights("float32", (outputs,)) if d.chance(0.6) else None
+    magnitude = x.magnitude * w.magnitude * math.sqrt(9 * x.shape[1])
+    result = ("float32", (x.shape[0], outputs, high, wide))
+    y = d.one("Conv", x, w, b, results=[result], magnitude=magnitude, kernel_shape=(3, 3), pads=pads)
+    follow(d, y)
+
+
+def resize(d: Drawing) -> None:
+    """Whole and broken factors, nearest and linear."""
+    x = image(d, 4)
+    scales = [1.0, 1.0, d.among((0.5, 1.5, 2.0, 2.0)), d.among((1.0, 2.0, 3.0))]
+    shape = [int(n * s) for n, s in zip(x.shape, scales, strict=True)]
+    if min(shape) < 1 or math.prod(shape) > 20000:
+        return
+    facts = d.among((
+        {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        {"mode": "linear", "coordinate_transformation_mode": "half_pixel"},
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ))  # fmt: skip
+    factors = d.constant(np.asarray(scales, np.float32))
+    nearest = facts["mode"] == "nearest"
+    d.one(
+        "Resize",
+        x,
+        None,
+        factors,
+        results=[("float32", shape)],
+        exact=nearest,
+        magnitude=x.magnitude,
+        **facts,
+    )
 
 
 def follow(d: Drawing, y: Tensor) -> None:
@@ -308,8 +354,8 @@ def softmax(d: Drawing) -> None:
 def normalised(d: Drawing, x: Tensor) -> Tensor:
     """BatchNormalization of a tensor with channels."""
     c = (x.shape[1],)
-    spread = d.constant((np.abs(d.values("float32", c)) + 0.5).astype("float32"))
-    scale, bias, mean = (d.weights("float32", c) for _ in range(3))
+    spread = d.constant((np.abs(d.values(x.dtype, c)) + 0.5).astype(x.dtype))
+    scale, bias, mean = (d.weights(x.dtype, c) for _ in range(3))
     magnitude = 6 * (x.magnitude + 4) + 4
     return d.one("BatchNormalization", x, scale, bias, mean, spread, magnitude=magnitude)
 
@@ -339,5 +385,7 @@ def normalisation(d: Drawing) -> None:
         d.one(op, x, scale, bias, epsilon=0.1, magnitude=40.0)
 
 
-DRAWS = ((conv, 6), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2), (einsum, 1), (reduction, 3),
-         (place, 1), (running, 1), (softmax, 2), (normalisation, 2))  # fmt: skip
+DRAWS = (
+    (conv, 6), (large_conv, 2), (resize, 1), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2), (einsum, 1),
+    (reduction, 3), (place, 1), (running, 1), (softmax, 2), (normalisation, 2),
+)  # fmt: skip

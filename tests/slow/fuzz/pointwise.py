@@ -15,7 +15,7 @@ SMOOTH = {  # by operator: attributes to draw from
 BOUNDED = {"Sigmoid", "Tanh", "Softsign", "HardSigmoid", "Erf", "Sin", "Cos"}
 EXACT = {"Relu", "Abs", "Neg", "Identity"}
 STEPS = ("Floor", "Ceil", "Round", "Sign")  # only behind exact values: elsewhere rounding decides the side
-FLOAT64_TOO = {"Relu", "Abs", "Neg", "Identity", "Sigmoid", "Tanh", "Sin", "Cos", "LeakyRelu", "Elu"}
+SMALL = {"int8", "uint8"}  # arithmetic on them came with opset 14
 
 
 def unary(d: Drawing) -> None:
@@ -25,7 +25,9 @@ def unary(d: Drawing) -> None:
     if x.exact and d.chance(0.3):
         d.one(d.among(STEPS), x, exact=True)
         return
-    old = [op for op in SMOOTH if op != "HardSwish" or d.opset >= 14]
+    missing = {"HardSwish"} if d.opset < 14 else set()
+    missing |= {"Celu"} if x.dtype != "float32" else set()
+    old = [op for op in SMOOTH if op not in missing]
     op = d.among([*old, *(("Mish",) if d.opset >= 18 else ()), *(("Gelu",) if d.opset >= 20 else ())])
     x = d.tame(x) if op in ("Sin", "Cos") else x
     attributes = {name: d.among(values) for name, values in SMOOTH.get(op, {}).items() if d.chance(0.5)}
@@ -86,7 +88,7 @@ def broadcast(a: Tensor, b: Tensor) -> tuple[int, ...]:
 
 
 def binary(d: Drawing) -> None:
-    x = d.pick(lambda t: t.dtype != "bool")
+    x = d.pick(lambda t: t.dtype != "bool" and (d.opset >= 14 or t.dtype not in SMALL))
     if x is None:
         return
     y = partner(d, x)
@@ -128,6 +130,8 @@ def integer(d: Drawing) -> None:
     if x is None:
         x = d.input(d.among(INTEGERS), d.dims(d.between(0, 4)))
     op = d.among(("Div", "Mod", "Abs", "Neg", "BitShift", "BitwiseAnd", "BitwiseXor", "Sign"))
+    if op == "Div" and x.dtype in SMALL and d.opset < 14:
+        op = "Mod"
     if op in ("BitwiseAnd", "BitwiseXor") and d.opset < 18:
         op = "Mod"
     if op == "BitShift":
@@ -219,5 +223,7 @@ def prelu(d: Drawing) -> None:
     d.one("PRelu", x, d.weights(x.dtype, slope), magnitude=4 * x.magnitude)
 
 
-DRAWS = ((unary, 5), (guarded, 2), (binary, 6), (several, 1), (integer, 1), (comparison, 1), (logical, 1),
-         (where, 1), (cast, 1), (clip, 1), (prelu, 1))  # fmt: skip
+DRAWS = (
+    (unary, 5), (guarded, 2), (binary, 6), (several, 1), (integer, 1), (comparison, 1), (logical, 1),
+    (where, 1), (cast, 1), (clip, 1), (prelu, 1),
+)  # fmt: skip
