@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -53,14 +54,14 @@ def _warm_page_cache(path: Path) -> None:
             pass
 
 
-def main() -> None:
-    # Libraries may print on stdout; the answer must stand there alone.
-    answer = os.dup(1)
+def serve(answer: Callable[[dict[str, Any]], object]) -> None:
+    """Read a request on stdin, print its answer on stdout, both JSON. What libraries print goes to stderr."""
+    kept = os.dup(1)
     os.dup2(2, 1)
-    figures = measure_cold_start(json.load(sys.stdin))
-    with open(answer, "w", encoding="utf-8") as stdout:
-        json.dump(figures, stdout)
+    result = answer(json.load(sys.stdin))
+    with open(kept, "w", encoding="utf-8") as stdout:
+        json.dump(result, stdout)
 
 
 if __name__ == "__main__":
-    main()
+    serve(measure_cold_start)

@@ -1,12 +1,11 @@
 """The self-test at several thread counts, each in a fresh process.
 
 Some engines fix their threads when they start, so one process cannot measure one thread and then two. This
-module is both sides: `selftest_at` starts the children, `main` is the child (a request on stdin, JSON on
-stdout).
+module is both sides: `selftest_at` starts the children, and run as a module it is the child (a request on
+stdin, JSON on stdout).
 """
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import RunError, TilewrightError
+from tilewright_bench.child import serve
 from tilewright_bench.engines.base import EngineSpec, Settings
 from tilewright_bench.engines.registry import parse_engine
 from tilewright_bench.measure import Plan
@@ -100,14 +100,5 @@ def _answer(request: Json) -> Json:
             return {"error": str(error)}
 
 
-def main() -> None:
-    # Libraries may print on stdout; the answer must stand there alone.
-    answer = os.dup(1)
-    os.dup2(2, 1)
-    result = _answer(json.load(sys.stdin))
-    with open(answer, "w", encoding="utf-8") as stdout:
-        json.dump(result, stdout)
-
-
 if __name__ == "__main__":
-    main()
+    serve(_answer)

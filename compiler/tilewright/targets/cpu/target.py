@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from tilewright.config import CompileOptions, default_cache_dir
 from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.operator import operator_of
-from tilewright.program.ir import Memory, Program
+from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
-from tilewright.segment import Port, Segment
+from tilewright.program.segment_of import segment_of
+from tilewright.segment import Segment
 from tilewright.storage import Wish
 from tilewright.targets.cpu.codegen import SYMBOL, kernel_text
 from tilewright.targets.cpu.costs import CpuCosts
@@ -78,19 +76,13 @@ class CpuTarget:
         pool = Part(self._object(pool_text(self.machine.triple)), {n: n for n in (PARALLEL_FOR, WORKER)})
         slots = traced(program)
         image = link([entry, pool, *parts.values()], HEADER.size)
-        return Segment(
-            target=self.name,
-            code=_with_header(image, len(slots)),
-            constants=_constants(program, plan),
-            inputs=tuple(_port(name, memory, plan) for name, memory in program.inputs),
-            outputs=tuple(
-                replace(_port(name, memory, plan), counts=program.counts.get(name, ()))
-                for name, memory in program.outputs
-            ),
-            mutable_bytes=plan.mutable_bytes,
-            arena_bytes=plan.arena_bytes,
-            features=self.machine.features,
-            info=self._info(program, plan, {n: len(parts[s].data) for n, s in symbols.items()}, slots),
+        return segment_of(
+            program,
+            plan,
+            self.name,
+            _with_header(image, len(slots)),
+            self._info(program, {n: len(parts[s].data) for n, s in symbols.items()}, slots),
+            self.machine.features,
         )
 
     def _object(self, text: str) -> bytes:
@@ -111,34 +103,14 @@ class CpuTarget:
             self._cache_opened = True
         return self._cache
 
-    def _info(self, program: Program, plan: Plan, sizes: dict[str, int], slots: list[str]) -> dict[str, Any]:
+    def _info(self, program: Program, sizes: dict[str, int], slots: list[str]) -> dict[str, Any]:
         kernels = [
             {"name": name, "object_bytes": sizes[name], **program.notes.get(name, {})}
             for name in program.kernels
         ]
-        memory = {
-            "arena_bytes": plan.arena_bytes,
-            "sum_bytes": plan.sum_bytes,
-            "lower_bound": plan.lower_bound,
-            "constant_bytes": plan.constant_bytes,
-            "mutable_bytes": plan.mutable_bytes,
-        }
-        return {"device": self.machine.name, "kernels": kernels, "memory": memory, "trace": slots}
+        return {"device": self.machine.name, "kernels": kernels, "trace": slots}
 
 
 def _with_header(image: Image, slots: int) -> bytes:
     offsets = (image.symbols[name] for name in (RUN, PARALLEL_FOR, WORKER))
     return HEADER.pack(MAGIC, ABI_VERSION, *offsets, slots) + image.data[HEADER.size :]
-
-
-def _constants(program: Program, plan: Plan) -> np.ndarray:
-    """All constants in one block of bytes, at the plan's offsets."""
-    block = np.zeros(plan.constant_bytes, np.uint8)
-    for name, (memory, data) in program.constants.items():
-        offset = plan.offsets[name]
-        block[offset : offset + memory.bytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    return block
-
-
-def _port(name: str, memory: Memory, plan: Plan) -> Port:
-    return Port(name, str(memory.dtype), tuple(memory.logical), plan.offsets[memory.name])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,8 @@ from tilewright.machine import Machine
 from tilewright.ops.operator import operator_of
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
-from tilewright.segment import Port, Segment
+from tilewright.program.segment_of import segment_of
+from tilewright.segment import Segment
 from tilewright.storage import Wish
 from tilewright.targets.opencl.c_types import Names
 from tilewright.targets.opencl.codegen import Phase, generate
@@ -77,19 +77,8 @@ class OpenClTarget:
             "needs": _needs(everything, body),
             "rounded_divide": self.machine.has("rounded_divide"),
         }
-        return Segment(
-            target=self.name,
-            code=json.dumps(code).encode(),
-            constants=_constants(program, plan),
-            inputs=tuple(_port(name, memory, plan) for name, memory in program.inputs),
-            outputs=tuple(
-                replace(_port(name, memory, plan), counts=program.counts.get(name, ()))
-                for name, memory in program.outputs
-            ),
-            mutable_bytes=plan.mutable_bytes,
-            arena_bytes=plan.arena_bytes,
-            info=self._info(program, plan, phases, len(launches)),
-        )
+        info = self._info(program, phases, len(launches))
+        return segment_of(program, plan, self.name, json.dumps(code).encode(), info)
 
     def _check(self, name: str, part: Phase) -> None:
         """Refuse before a driver does, with the reason."""
@@ -106,21 +95,12 @@ class OpenClTarget:
                     f"kernel '{name}' needs {wanted} {what}, '{self.machine.name}' allows {limits[key]}"
                 )
 
-    def _info(
-        self, program: Program, plan: Plan, phases: dict[str, tuple[Phase, ...]], launches: int
-    ) -> dict[str, Any]:
+    def _info(self, program: Program, phases: dict[str, tuple[Phase, ...]], launches: int) -> dict[str, Any]:
         kernels = [
             {"name": name, "launches": len(parts), **program.notes.get(name, {})}
             for name, parts in phases.items()
         ]
-        memory = {
-            "arena_bytes": plan.arena_bytes,
-            "sum_bytes": plan.sum_bytes,
-            "lower_bound": plan.lower_bound,
-            "constant_bytes": plan.constant_bytes,
-            "mutable_bytes": plan.mutable_bytes,
-        }
-        return {"device": self.machine.name, "kernels": kernels, "memory": memory, "launches": launches}
+        return {"device": self.machine.name, "kernels": kernels, "launches": launches}
 
 
 def _needs(parts: list[Phase], source: str) -> dict[str, int]:
@@ -131,16 +111,3 @@ def _needs(parts: list[Phase], source: str) -> dict[str, int]:
         "local_bytes": max((part.shared_bytes for part in parts), default=0),
         "fp64": int("double" in source),
     }
-
-
-def _constants(program: Program, plan: Plan) -> np.ndarray:
-    """All constants in one block of bytes, at the plan's offsets."""
-    block = np.zeros(plan.constant_bytes, np.uint8)
-    for name, (memory, data) in program.constants.items():
-        offset = plan.offsets[name]
-        block[offset : offset + memory.bytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
-    return block
-
-
-def _port(name: str, memory: Any, plan: Plan) -> Port:
-    return Port(name, str(memory.dtype), tuple(memory.logical), plan.offsets[memory.name])
