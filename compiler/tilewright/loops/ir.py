@@ -54,7 +54,10 @@ class Stmt:
 
 @dataclass(frozen=True, slots=True)
 class For(Stmt):
-    """`for var in [start, start + extent)`."""
+    """`for var in [start, start + extent)`.
+
+    intrinsic: with the loops inside, it computes what the intrinsic of this name does, which may replace it.
+    """
 
     var: Var
     extent: Expr
@@ -62,6 +65,7 @@ class For(Stmt):
     kind: LoopKind = LoopKind.SERIAL
     start: Expr = field(default=const(0, I64))
     thread: str = ""
+    intrinsic: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 kernel NAME(@ROLE BUFFER, ...) [inplace(out,in)] { STATEMENTS }
 BUFFER:    NAME: TYPE[EXTENTS] [in SCOPE]
-STATEMENT: KIND for VAR in EXPR .. +EXPR { ... } | if EXPR { ... } [else { ... }] | while EXPR { ... }
+STATEMENT: KIND [tensorized(NAME)] for VAR in EXPR .. +EXPR { ... }
+             | if EXPR { ... } [else { ... }] | while EXPR { ... }
          | alloc BUFFER { ... } | NAME[INDICES] = EXPR | eval EXPR
 """
 
@@ -94,7 +95,7 @@ class _Parser:
         if word == "alloc":
             buffer = self.buffer()
             return Allocate(buffer, self.block())
-        if self.peek() in ("for", "("):
+        if self.peek() in ("for", "(", "tensorized"):
             return self.loop(word)
         buffer = self.known(word)
         indices = self.indices()
@@ -108,6 +109,11 @@ class _Parser:
             while not self.accept(")"):
                 words.append(self.take().text)
             thread = "".join(words)
+        intrinsic = ""
+        if self.accept("tensorized"):
+            self.expect("(")
+            intrinsic = self.take().text
+            self.expect(")")
         self.expect("for")
         var = Var(self.take().text)
         self.expect("in")
@@ -115,7 +121,7 @@ class _Parser:
         self.expect("..")
         self.expect("+")
         extent = self.expression()
-        return For(var, extent, self.block(), LoopKind(kind), start, thread)
+        return For(var, extent, self.block(), LoopKind(kind), start, thread, intrinsic)
 
     def buffer(self) -> Buffer:
         name = self.take().text

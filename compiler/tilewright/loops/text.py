@@ -50,6 +50,7 @@ def _lines(stmt: Stmt, indent: str) -> Iterator[str]:
             yield from _lines(part, indent)
     elif isinstance(stmt, For):
         kind = f"bound({stmt.thread})" if stmt.thread else stmt.kind
+        kind += f" tensorized({stmt.intrinsic})" if stmt.intrinsic else ""
         span = f"{format_expr(stmt.start)} .. +{format_expr(stmt.extent)}"
         yield f"{indent}{kind} for {stmt.var.name} in {span} {{"
         yield from _lines(stmt.body, deeper)

@@ -11,6 +11,7 @@ from tilewright.expr import Expr, Read, Var, add, binary, const, logical_and, mu
 from tilewright.loops.affine import Bounds
 from tilewright.loops.ir import Allocate, Buffer, For, If, Kernel, LoopKind, Role, Stmt, Store, seq
 from tilewright.loops.simplify import simplify
+from tilewright.schedule.intrinsics import prove
 from tilewright.schedule.regions import Loops, Region, infer_region, loop_nest, whole
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import FuseRelation, Leaf, SplitRelation, StageState, State, is_reduction
@@ -174,7 +175,19 @@ class _Lowering:
         inner = self._loops(stage, nest, depth + 1, first_reduce, init)
         inner = self._attached(stage, leaf.name, inner)
         loop = _loop(leaf, leaf.name, nest.extents[leaf.name], inner)
+        if stage.tensorized is not None and stage.tensorized[0] == leaf.name:
+            prove(stage, nest, self._flat)
+            loop = replace(loop, intrinsic=stage.tensorized[1])
         return seq(init, loop) if depth == first_reduce else loop
+
+    def _flat(self, tensor: Tensor, indices: Sequence[Expr]) -> Expr:
+        """The flat index in memory of an element."""
+        place = self.places[id(tensor)]
+        flat: Expr = const(0)
+        for index, extent in zip(place.index(indices), place.buffer.shape, strict=True):
+            flat = add(mul(flat, const(extent)), index)
+        ranges = {name: (0.0, n - 1.0) for nest in self.nests.values() for name, n in nest.extents.items()}
+        return Bounds(ranges).simplify(flat)
 
     def _attached(self, stage: StageState, axis: str, inner: Stmt) -> Stmt:
         here = [

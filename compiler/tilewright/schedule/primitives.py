@@ -13,6 +13,7 @@ from typing import ClassVar
 from tilewright.errors import ScheduleError
 from tilewright.expr import Expr, select, substitute
 from tilewright.loops.ir import LoopKind
+from tilewright.schedule.intrinsics import find
 from tilewright.schedule.state import (
     Attach,
     FuseRelation,
@@ -391,8 +392,10 @@ class Rfactor(Primitive):
 
 @dataclass(frozen=True)
 class Tensorize(Primitive):
-    """The loops from `axis` inwards become one call of a declared intrinsic, whose meaning they must
-    match.
+    """The loops from `axis` inwards are a declared intrinsic; that they have its meaning is proved in lowering.
+
+    for i in 0..16:                        ->   tensorized(transpose) for i in 0..16:
+      for j in 0..16: y[i, j] = x[j, i]           for j in 0..16: y[i, j] = x[j, i]
     """
 
     keyword: ClassVar[str] = "tensorize"
@@ -402,7 +405,7 @@ class Tensorize(Primitive):
     def apply(self, state: State) -> None:
         stage = state.stage(self.stage)
         stage.position(self.axis)
-        stage.tensorized = (self.axis, self.intrinsic)
+        stage.tensorized = (self.axis, find(self.intrinsic).name)
 
 
 PRIMITIVES: dict[str, type[Primitive]] = {

@@ -34,6 +34,9 @@ class Target:
     def wish(self, node):
         return CpuCosts(MACHINE).wish(node)
 
+    def pack_cost(self, type):
+        return CpuCosts(MACHINE).pack_cost(type)
+
     def schedule(self, group):
         return choose(group, MACHINE)
 

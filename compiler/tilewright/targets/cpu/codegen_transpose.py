@@ -1,6 +1,6 @@
 """Copies that turn rows into columns: whole vectors loaded, shuffled in registers, whole vectors stored.
 
-    for a in 0..R:                         R, L <= 16
+    tensorized(transpose) for a in 0..R:   R, L <= 16
       vectorized for b in 0..L:            x contiguous in a, y contiguous in b
         y[.., a, b] = x[.., b, a]
 
@@ -43,7 +43,12 @@ class Transposition:
 def match(loop: For) -> Transposition | None:
     """The transposition that a loop nest is, or None."""
     inner = loop.body
-    if loop.kind != LoopKind.SERIAL or not isinstance(inner, For) or inner.kind != LoopKind.VECTORIZED:
+    if (
+        loop.intrinsic != "transpose"
+        or loop.kind != LoopKind.SERIAL
+        or not isinstance(inner, For)
+        or inner.kind != LoopKind.VECTORIZED
+    ):
         return None
     copy = inner.body
     if not isinstance(copy, Store) or not isinstance(copy.value, Read):

@@ -71,6 +71,7 @@ def _transposition(s: Schedule, group: Group, order: list[int], turned: int, mac
     outer = [band if p == turned else axis(result, p) for p in order[:-1]]
     s.reorder(result, *outer, block, row, lane)
     s.vectorize(result, lane)
+    s.tensorize(result, row, "transpose")
     extents = {axis(result, p): shape[p] for p in order[:-1] if p != turned}
     extents |= {band: -(-shape[turned] // lanes), block: -(-shape[order[-1]] // lanes)}
     shared = parallel_axis(extents, [*outer, block])

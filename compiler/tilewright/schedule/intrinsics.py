@@ -1,0 +1,123 @@
+"""Intrinsics: what a piece of hardware or a code rule computes, declared as a tensor expression.
+
+`tensorize` marks the loops that an intrinsic may replace, after proving that they compute the same. The loops stay
+what they are, so that any code generator, and the interpreter, can run them; one with a rule for it uses that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tilewright.dtypes import F32
+from tilewright.errors import ScheduleError
+from tilewright.expr import Expr, Read, Var, children, substitute
+from tilewright.loops.affine import Bounds, Linear, linear
+from tilewright.schedule.regions import Loops
+from tilewright.schedule.state import StageState
+from tilewright.tensor.ir import Reduce, Stage, Tensor, compute, placeholder
+
+
+@dataclass(frozen=True)
+class Intrinsic:
+    """meaning: extents of its axes -> the tensor it computes; axes: how many, data axes first."""
+
+    name: str
+    axes: int
+    meaning: Callable[[Sequence[int]], Tensor]
+
+
+def _transposed(extents: Sequence[int]) -> Tensor:
+    """y[i, j] = x[j, i]."""
+    x = placeholder((extents[1], extents[0]), F32, "x")
+    return compute(extents, lambda i, j: x[j, i], "y")
+
+
+INTRINSICS = {i.name: i for i in (Intrinsic("transpose", 2, _transposed),)}
+
+# (tensor, logical indices) -> the element's flat index in memory
+Flat = Callable[[Tensor, Sequence[Expr]], Expr]
+
+
+def find(name: str) -> Intrinsic:
+    """A declared intrinsic. Raises ScheduleError naming those that there are."""
+    if name not in INTRINSICS:
+        raise ScheduleError(
+            f"tensorize: there is no intrinsic '{name}'; declared are {', '.join(INTRINSICS)}"
+        )
+    return INTRINSICS[name]
+
+
+def prove(stage: StageState, nest: Loops, flat: Flat) -> None:
+    """The loops from the tensorised axis inwards have the intrinsic's meaning, or ScheduleError says why not.
+
+    The last index of every operand of the meaning must be contiguous in memory, others may have any stride.
+    """
+    assert stage.tensorized is not None
+    axis, name = stage.tensorized
+    intrinsic = find(name)
+    where = f"tensorize {stage.name} {axis} {name}"
+    inner = stage.leaves[stage.position(axis) :]
+    if len(inner) != intrinsic.axes:
+        found = ", ".join(leaf.name for leaf in inner)
+        raise ScheduleError(f"{where}: expected {intrinsic.axes} loops from '{axis}' inwards, found {found}")
+    meaning = intrinsic.meaning([nest.extents[leaf.name] for leaf in inner]).stage
+    kinds = [a.kind for a in (*meaning.axes, *meaning.reduce_axes)]
+    if [leaf.kind for leaf in inner] != kinds:
+        raise ScheduleError(f"{where}: expected {', '.join(kinds)} loops")
+    axes = (*meaning.axes, *meaning.reduce_axes)
+    loops = {a.name: Var(leaf.name) for a, leaf in zip(axes, inner, strict=True)}
+    pairs = _paired(where, stage.stage, meaning)
+    outputs = zip(stage.stage.outputs, meaning.outputs, strict=True)
+    for tensor, wanted in outputs:
+        own = [nest.values[a.name] for a in stage.stage.axes]
+        _strides(where, flat(tensor, own), [a.var for a in meaning.axes], loops, wanted.name)
+    for read, wanted_read in pairs:
+        indices = [substitute(i, nest.values) for i in read.indices]
+        _strides(where, flat(read.source, indices), wanted_read.indices, loops, wanted_read.source.name)
+
+
+def _paired(where: str, stage: Stage, meaning: Stage) -> list[tuple[Read, Read]]:
+    """Reads that correspond, of bodies that are otherwise equal."""
+    pairs: list[tuple[Read, Read]] = []
+    for own, wanted in zip(stage.bodies, meaning.bodies, strict=False):
+        if isinstance(own, Reduce) != isinstance(wanted, Reduce):
+            raise ScheduleError(f"{where}: one of stage and intrinsic is a reduction, the other is not")
+        if isinstance(own, Reduce) and isinstance(wanted, Reduce):
+            if own.reducer != wanted.reducer:
+                raise ScheduleError(f"{where}: expected a {wanted.reducer.name}, found a {own.reducer.name}")
+            own, wanted = own.values[0], wanted.values[0]
+        _pair(where, own, wanted, pairs)
+    return pairs
+
+
+def _pair(where: str, own: Expr, wanted: Expr, pairs: list[tuple[Read, Read]]) -> None:
+    if isinstance(own, Read) and isinstance(wanted, Read):
+        pairs.append((own, wanted))
+        return
+    same = type(own) is type(wanted) and getattr(own, "op", "") == getattr(wanted, "op", "")
+    parts = list(zip(children(own), children(wanted), strict=False))
+    if not same or not parts or len(children(own)) != len(children(wanted)):
+        raise ScheduleError(
+            f"{where}: the stage computes {type(own).__name__}, expected {type(wanted).__name__}"
+        )
+    for a, b in parts:
+        _pair(where, a, b, pairs)
+
+
+def _strides(where: str, index: Expr, wanted: Sequence[Expr], loops: Mapping[str, Var], operand: str) -> None:
+    """The operand's memory moves with the loops as the meaning's indices do."""
+    form: Linear = linear(Bounds().simplify(index))
+    variables = [loops[i.name] for i in wanted if isinstance(i, Var)]
+    for loop in loops.values():
+        stride = form.terms.get(loop, 0)
+        if loop not in variables and stride:
+            raise ScheduleError(f"{where}: operand {operand} must not move with loop '{loop.name}'")
+        if loop in variables and not stride:
+            raise ScheduleError(f"{where}: operand {operand} does not move with loop '{loop.name}'")
+    if variables and form.terms.get(variables[-1]) != 1:
+        found = form.terms.get(variables[-1], 0)
+        raise ScheduleError(
+            f"{where}: operand {operand} must be contiguous along '{variables[-1].name}', "
+            f"found stride {found}"
+        )
