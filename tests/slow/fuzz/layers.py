@@ -386,6 +386,6 @@ def normalisation(d: Drawing) -> None:
 
 
 DRAWS = (
-    (conv, 6), (large_conv, 2), (resize, 1), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2), (einsum, 1),
-    (reduction, 3), (place, 1), (running, 1), (softmax, 2), (normalisation, 2),
+    (conv, 6), (large_conv, 2), (resize, 1), (conv_transpose, 2), (pool, 3), (matmul, 3), (gemm, 2),
+    (einsum, 1), (reduction, 3), (place, 1), (running, 1), (softmax, 2), (normalisation, 2),
 )  # fmt: skip
