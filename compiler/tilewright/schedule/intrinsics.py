@@ -1,7 +1,7 @@
 """Intrinsics: what a piece of hardware or a code rule computes, declared as a tensor expression.
 
-`tensorize` marks the loops that an intrinsic may replace, after proving that they compute the same. The loops stay
-what they are, so that any code generator, and the interpreter, can run them; one with a rule for it uses that.
+`tensorize` marks the loops that an intrinsic may replace, after proving that they compute the same. The loops
+stay what they are, so that any code generator, and the interpreter, can run them; one with a rule uses that.
 """
 
 from __future__ import annotations

@@ -392,7 +392,7 @@ class Rfactor(Primitive):
 
 @dataclass(frozen=True)
 class Tensorize(Primitive):
-    """The loops from `axis` inwards are a declared intrinsic; that they have its meaning is proved in lowering.
+    """The loops from `axis` inwards are a declared intrinsic; lowering proves that they have its meaning.
 
     for i in 0..16:                        ->   tensorized(transpose) for i in 0..16:
       for j in 0..16: y[i, j] = x[j, i]           for j in 0..16: y[i, j] = x[j, i]
