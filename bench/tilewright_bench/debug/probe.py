@@ -73,8 +73,7 @@ class Prober:
         self._reporter.stage(f"{spec.text}: {what}")
         try:
             engine.imports(spec)
-            prepared = engine.prepare(path, spec, self._settings, path.parent)
-            return engine.load(prepared, spec, self._settings).run(self.inputs)
+            return engine.open(path, spec, self._settings, path.parent).run(self.inputs)
         except TilewrightError as error:
             raise type(error)(f"engine '{spec.text}', {what}: {error}") from error
         except Exception as error:  # engines raise their libraries' own classes

@@ -176,6 +176,10 @@ class Engine(ABC):
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
         """Load what `prepare` returned. Raises UsageError where the engine cannot honour the settings."""
 
+    def open(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Session:
+        """`prepare` and `load` in one, where nobody wants the time of either."""
+        return self.load(self.prepare(model, spec, settings, folder), spec, settings)
+
 
 def one_of(engine: str, key: str, value: str, known: Sequence[str]) -> str:
     """The value of an engine's option, or a UsageError that lists what is known."""

@@ -93,6 +93,10 @@ class TilewrightEngine(Engine):
             executable = tw.Executable.load(prepared.path, threads=settings.threads)
         return TilewrightSession(executable, _precision(spec, settings))
 
+    def open(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Session:
+        """Without a file in between: an executable that binds shape operands at a call cannot be saved."""
+        return TilewrightSession(_compile(model, spec, settings), _precision(spec, settings))
+
 
 def _facts(segment: Any) -> list[dict[str, Any]]:
     """What the artefact says of each step of a trace, with the template that scheduled its kernel."""

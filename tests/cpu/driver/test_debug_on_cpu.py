@@ -55,3 +55,20 @@ def debug(model: Path, folder: Path, other: str, *options: str) -> tuple[int, di
     fixed = ("--threads", "1", "--json", "-", "--output-dir", str(folder / "out"))
     done = CliRunner().invoke(app, ["debug", str(model), *engines, *fixed, *options])
     return done.exit_code, json.loads(done.stdout)
+
+
+def test_an_input_that_decides_shapes(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("Neg", ["r"], ["y"])]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [4]),
+        helper.make_tensor_value_info("shape", TensorProto.INT64, [2]),
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "reshape", inputs, [y])
+    path = tmp_path / "reshape.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    np.save(tmp_path / "shape.npy", np.array([2, 2]))
+    given = ("--input", f"shape={tmp_path / 'shape.npy'}")
+    code, result = debug(path, tmp_path, "ort", *given)
+    assert (code, result["first"]) == (0, None)
+    assert [row["shape"] for row in result["rows"]] == [[2, 2], [2, 2]]
