@@ -8,7 +8,7 @@ import numpy as np
 from case import Case
 
 import tilewright as tw
-import tilewright.ops.all  # noqa: F401  fills the registry
+import tilewright.ops.all
 from tilewright.dtypes import DType
 from tilewright.graph.ir import Function, Module
 from tilewright.ops.operator import REGISTRY, Builder
