@@ -9,6 +9,8 @@ from string import ascii_lowercase
 from tilewright.dtypes import F32
 from tilewright.graph.ir import Node
 from tilewright.machine import Machine
+from tilewright.ops.declaration import attributes
+from tilewright.ops.windows import windows
 from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
@@ -49,21 +51,15 @@ class CpuCosts:
 
     def _convolution(self, node: Node) -> Wish | None:
         x, w, y = node.operand(0), node.operand(1), node.output
-        rank, group = len(x.shape), node.attrs["group"]
+        attrs = attributes(node)
+        rank, group = len(x.shape), attrs["group"]
         if x.dtype != F32:
             return None
-        last = channels_last(rank)
-        pads = node.attrs["pads"] or (0,) * (2 * (rank - 2))
-        halo: tuple[tuple[int, int], ...] = (
-            (0, 0),
-            (0, 0),
-            *zip(pads[: rank - 2], pads[rank - 2 :], strict=True),
-        )
-        if not any(pads):
-            halo = ()
+        last, over = channels_last(rank), windows("Conv", x.shape, w.shape[2:], attrs)
+        halo = _halo([(a.before, a.after) for a in over])
         if group == x.shape[1] == w.shape[0]:
             spatial = ascii_lowercase[2:rank]
-            gain = WINDOW_GAIN if set(node.attrs["strides"]) == {1} else STRIDED_GAIN
+            gain = WINDOW_GAIN if all(a.stride == 1 for a in over) else STRIDED_GAIN
             gain *= self._vectors(y.type.size) * w.type.size / w.shape[0]
             return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain)
         depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
@@ -79,13 +75,12 @@ class CpuCosts:
     def _winograd(self, node: Node) -> Wish:
         """As a convolution; the halo also covers the windows of tiles that hang over the edge."""
         y, last = node.output, channels_last(4)
-        pads = node.attrs["pads"] or (0, 0, 0, 0)
-        over = [tiles(n) * TILE - n for n in y.shape[2:]]
-        halo = ((0, 0), (0, 0), *((pads[i], pads[2 + i] + over[i]) for i in range(2)))
+        over = windows("WinogradConv", node.operand(0).shape, (3, 3), attributes(node))
+        halo = _halo([(a.before, a.after + tiles(a.outputs) * TILE - a.outputs) for a in over])
         rows = (tiles(y.shape[2]), tiles(y.shape[3]))
         tile = tile_for(rows, y.shape[1], node.operand(0).shape[1], self.machine)
         width = tile.vectors * self.machine.lanes(32)
-        return Wish((last, Storage(f"aBc{width}b"), None), last, halo if any(map(any, halo)) else ())
+        return Wish((last, Storage(f"aBc{width}b"), None), last, halo)
 
     def algorithm(self, node: Node) -> str:
         """Winograd saves 5 of 9 multiplications and pays for them with adds, loads and stores a channel."""
@@ -130,3 +125,8 @@ def channels_last(rank: int) -> Storage:
     """[N, C, ...] with C innermost."""
     letters = ascii_lowercase[:rank]
     return Storage(f"{letters[0]}{letters[2:]}{letters[1]}")
+
+
+def _halo(spatial: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Zeros around the spatial axes of [N, C, ...]; () when there are none."""
+    return ((0, 0), (0, 0), *spatial) if any(map(any, spatial)) else ()
