@@ -4,7 +4,8 @@
       for j in 0..8:                         for j in 0..8: s
         if i * 8 + j < 30: s        ->     for j in 0..6: s        (i = 3)
 
-A parallel loop is not cut in two (that would be two fork-joins) but gets a branch inside.
+A parallel loop is not cut in two (that would be two fork-joins) but gets a branch inside. When the budget for
+code does not allow all cuts, inner loops have theirs: guards that differ by lane cost most.
 """
 
 from __future__ import annotations
@@ -24,32 +25,35 @@ from tilewright.loops.ir import (
     map_statements,
     seq,
     sub_statements,
-    walk,
 )
 from tilewright.loops.simplify import simplify
+from tilewright.loops.size import written_out
 
 
 @dataclass(frozen=True)
 class Partition:
-    """max_segments: a loop is cut into at most so many parts; max_growth: statements of the whole kernel
-    afterwards.
+    """max_segments: a loop is cut into at most so many parts; max_size: of the kernel afterwards, with its
+    unrolled loops written out (`size.py`).
     """
 
     max_segments: int = 3
-    max_growth: int = 400
+    max_size: int = 2800
 
     def run(self, kernel: Kernel) -> Kernel:
-        budget = [self.max_growth - sum(1 for _ in walk(kernel.body))]
-        return kernel.with_body(self._visit(kernel.body, Bounds(), budget))
+        return kernel.with_body(self._visit(kernel.body, Bounds(), self.max_size))
 
-    def _visit(self, stmt: Stmt, bounds: Bounds, budget: list[int]) -> Stmt:
+    def _visit(self, stmt: Stmt, bounds: Bounds, budget: float) -> Stmt:
         if not isinstance(stmt, For):
-            return map_statements(stmt, lambda part: self._visit(part, bounds, budget))
+            share = budget / max(1, sum(self._grown(part, bounds) for part in sub_statements(stmt)))
+            return map_statements(
+                stmt, lambda part: self._visit(part, bounds, share * self._grown(part, bounds))
+            )
         low, high = bounds.of(stmt.start)[0], bounds.of(stmt.start)[1] + bounds.of(stmt.extent)[1] - 1
         inner = bounds.extended(stmt.var.name, low, high)
         cuts = self._cuts(stmt, inner, budget)
         if not cuts:
             return replace(stmt, body=self._visit(stmt.body, inner, budget))
+        budget /= len(cuts) + 1
         if stmt.kind == LoopKind.PARALLEL:
             return replace(stmt, body=self._branches(stmt, cuts, inner, budget))
         parts = []
@@ -58,7 +62,7 @@ class Partition:
             parts.append(self._visit(simplify(part, bounds), bounds, budget))
         return seq(*parts)
 
-    def _branches(self, loop: For, cuts: list[int], bounds: Bounds, budget: list[int]) -> Stmt:
+    def _branches(self, loop: For, cuts: list[int], bounds: Bounds, budget: float) -> Stmt:
         low, high = bounds.ranges[loop.var.name]
         result: Stmt | None = None
         for start, stop in reversed(list(zip([int(low), *cuts], [*cuts, int(high) + 1], strict=True))):
@@ -68,7 +72,18 @@ class Partition:
         assert result is not None
         return result
 
-    def _cuts(self, loop: For, bounds: Bounds, budget: list[int]) -> list[int]:
+    def _grown(self, stmt: Stmt, bounds: Bounds) -> int:
+        """The size when all cuts are made."""
+        if not isinstance(stmt, For):
+            own = written_out(stmt) - sum(written_out(part) for part in sub_statements(stmt))
+            return own + sum(self._grown(part, bounds) for part in sub_statements(stmt))
+        low, high = bounds.of(stmt.start)[0], bounds.of(stmt.start)[1] + bounds.of(stmt.extent)[1] - 1
+        inner = bounds.extended(stmt.var.name, low, high)
+        if stmt.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+            return written_out(stmt)
+        return 1 + (len(self._cuts(stmt, inner, inf)) + 1) * self._grown(stmt.body, inner)
+
+    def _cuts(self, loop: For, bounds: Bounds, budget: float) -> list[int]:
         """Values of the loop variable at which some condition inside begins or ceases to be decided."""
         low, high = bounds.ranges[loop.var.name]
         constant = isinstance(loop.start, Const) and isinstance(loop.extent, Const)
@@ -79,11 +94,10 @@ class Partition:
             for form in at_least_zero(condition) or []:
                 found |= _changes(form, loop.var, inside)
         cuts = sorted(c for c in found if low < c <= high)
-        size = sum(1 for _ in walk(loop.body))
-        if not cuts or len(cuts) >= self.max_segments or len(cuts) * size > budget[0]:
+        if not cuts or len(cuts) >= self.max_segments:
             return []
-        budget[0] -= len(cuts) * size
-        return cuts
+        fits = budget == inf or (len(cuts) + 1) * self._grown(loop.body, bounds) <= budget
+        return cuts if fits else []
 
 
 def _changes(form: Linear, var: Var, bounds: Bounds) -> set[int]:

@@ -105,7 +105,7 @@ def test_partition_resolves_selects():
 
 def test_partition_leaves_a_loop_alone_when_its_parts_would_be_too_many():
     kernel = parse_kernel(TAIL)
-    assert Partition(max_growth=0).run(kernel) == kernel
+    assert Partition(max_size=0).run(kernel) == kernel
 
 
 def test_unroll_writes_turns_out_within_its_limit():

@@ -20,6 +20,7 @@ from tilewright.loops.ir import (
     If,
     Kernel,
     LoopKind,
+    Role,
     Stmt,
     Store,
     While,
@@ -65,10 +66,14 @@ class _KernelWriter:
         self.accesses: dict[str, list[Access]] | None = None
         shared = {position for pair in kernel.inplace for position in pair}
         self.aliased = {kernel.params[position].name for position in shared}
+        read = {b.name for b, role in zip(kernel.params, kernel.roles, strict=True) if role == Role.IN}
+        self.constant = read - self.aliased
 
     def text(self) -> str:
         function = Function(self.module)
-        places = {b.name: Pointer(f"%p{i}") for i, b in enumerate(self.kernel.params)}
+        places = {
+            b.name: Pointer(f"%p{i}", b.name in self.constant) for i, b in enumerate(self.kernel.params)
+        }
         body = settle_loops(self.kernel.body)
         names = [part.buffer.name for part in walk(body) if isinstance(part, Allocate)]
         if len(set(names)) == len(names):  # one look at the kernel serves all its buffers
@@ -264,7 +269,7 @@ class _KernelWriter:
         start = _scalar(context, stmt.start)
         extent = _scalar(context, stmt.extent)
         captured = [("i64", context.variables[name].value.ref) for name in variables]
-        captured += [("ptr", _pointer(context, name)) for name in buffers]
+        captured += [("ptr", _pointer(context, name).ref) for name in buffers]
         captured += [("i64", start.ref), ("ptr", "%env")]
         task = self._task(context, stmt, variables, buffers)
         block = function.alloca("i64", len(captured))
@@ -282,7 +287,7 @@ class _KernelWriter:
         inner = Context(body, bounds=context.bounds, parallel=True, fault=context.fault)
         for position, variable in enumerate(variables):
             inner = inner.bind(variable, Binding(Value(f"%c{position}", I64), 0), context.bounds)
-        places = {buffer: Pointer(f"%b{position}") for position, buffer in enumerate(buffers)}
+        places = {b: replace(_pointer(context, b), ref=f"%b{position}") for position, b in enumerate(buffers)}
         begin = body.op("add nsw i64 %begin, %start")
         end = body.op("add nsw i64 %end, %start")
         self._loop(replace(inner, places=places), stmt, begin, end, True)
@@ -306,11 +311,11 @@ class _KernelWriter:
         return function.text(f"internal void @{name}(ptr %context, i64 %begin, i64 %end)")
 
 
-def _pointer(context: Context, name: str) -> str:
+def _pointer(context: Context, name: str) -> Pointer:
     place = context.places[name]
     if not isinstance(place, Pointer):
         raise CodegenError(f"register buffer '{name}' is shared by a parallel loop")
-    return place.ref
+    return place
 
 
 def _scalar(context: Context, e: Expr) -> Value:

@@ -2,6 +2,9 @@
 
 Every loop body starts with an open place, its head. Index arithmetic goes to the head of the innermost loop
 it depends on, so that the inner loops stay free of it without any help from the optimiser.
+
+Inside a basic block equal instructions are written once, and variables of registers are not read back: the
+optimiser would find out, but the text of unrolled loops would be several times as long.
 """
 
 from __future__ import annotations
@@ -14,6 +17,15 @@ from tilewright.machine import Machine
 from tilewright.targets.cpu.codegen_types import suffix
 
 Lines = list["str | Lines"]
+
+# Instructions whose result depends on their operands alone.
+_PURE = frozenset(
+    (
+        *("add", "sub", "mul", "and", "or", "xor", "shl", "lshr", "ashr", "icmp", "fcmp", "select"),
+        *("fadd", "fsub", "fmul", "fdiv", "fneg", "getelementptr", "bitcast", "trunc", "zext", "sext"),
+        *("fptrunc", "fpext", "sitofp", "uitofp", "insertelement", "extractelement", "shufflevector"),
+    )
+)
 
 
 @dataclass
@@ -58,16 +70,32 @@ class Scope:
     known: dict[object, str] = field(default_factory=dict)
 
 
+@dataclass
+class Slot:
+    """What a variable of registers holds at this point of a basic block.
+
+    stored: the line that stored it, which goes when the variable is overwritten before it is read back.
+    """
+
+    type: str
+    ref: str
+    stored: Lines
+
+
 class Function:
     """The body of one function, written line by line.
 
-    `block` is the label of the basic block being written.
+    `block` is the label of the basic block being written; `numbers` the instructions and `slots` the
+    variables known in it.
     """
 
     def __init__(self, module: Module) -> None:
         self.module = module
         self.allocas: Lines = []
         self.lines: Lines = [self.allocas]
+        self.body = self.lines  # `lines` may stand for a head meanwhile
+        self.numbers: dict[str, str] = {}
+        self.slots: dict[str, Slot] = {}
         self.block = "entry"
         self.count = 0
         head: Lines = []
@@ -81,11 +109,36 @@ class Function:
     def emit(self, line: str) -> None:
         self.lines.append(f"  {line}")
 
-    def op(self, text: str) -> str:
-        """Writes `%new = text` and returns %new."""
+    def op(self, text: str, constant: bool = False) -> str:
+        """Writes `%new = text` and returns %new, or what the block has for the same instruction.
+
+        constant: it reads memory that nothing writes to.
+        """
+        numbered = self.lines is self.body and (constant or text.split(" ", 1)[0] in _PURE)
+        if numbered and text in self.numbers:
+            return self.numbers[text]
         name = f"%{self.fresh()}"
         self.lines.append(f"  {name} = {text}")
+        if numbered:
+            self.numbers[text] = name
         return name
+
+    def load_slot(self, type_text: str, slot: str) -> str:
+        """The value of a variable of registers."""
+        known = self.slots.get(slot)
+        if known is not None and known.type == type_text:
+            return known.ref
+        ref = self.op(f"load {type_text}, ptr {slot}, align 1")
+        self.slots[slot] = Slot(type_text, ref, [])
+        return ref
+
+    def store_slot(self, type_text: str, ref: str, slot: str) -> None:
+        """Overwrites a variable of registers; what was stored in the same block is never read back."""
+        if slot in self.slots:
+            self.slots[slot].stored.clear()
+        line: Lines = [f"  store {type_text} {ref}, ptr {slot}, align 1"]
+        self.lines.append(line)
+        self.slots[slot] = Slot(type_text, ref, line)
 
     def hoisted(self, depth: int, key: object, text: Callable[[], str]) -> str:
         """The result of an instruction without side effects, written once at the head of the scope."""
@@ -97,10 +150,18 @@ class Function:
             scope.known[key] = name
         return scope.known[key]
 
-    def call(self, name: str, result: str, arguments: Sequence[tuple[str, str]], flags: str = "") -> str:
+    def call(
+        self,
+        name: str,
+        result: str,
+        arguments: Sequence[tuple[str, str]],
+        flags: str = "",
+        constant: bool = False,
+    ) -> str:
         """A call of an LLVM intrinsic; arguments are (type, operand)."""
         target = self.module.intrinsic(name, result, [t for t, _ in arguments])
-        return self.op(f"call {flags}{result} {target}({', '.join(f'{t} {v}' for t, v in arguments)})")
+        given = ", ".join(f"{t} {v}" for t, v in arguments)
+        return self.op(f"call {flags}{result} {target}({given})", constant)
 
     def same_type(self, name: str, type_text: str, *operands: str, flags: str = "") -> str:
         """A call of an intrinsic whose result and operands share one type, which is its suffix."""
@@ -116,6 +177,8 @@ class Function:
     def label(self, name: str) -> None:
         self.lines.append(f"{name}:")
         self.block = name
+        self.numbers.clear()
+        self.slots.clear()
 
     def branch(self, target: str) -> None:
         self.emit(f"br label %{target}")

@@ -27,9 +27,10 @@ class Binding:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A buffer in memory; ref points at its first element."""
+    """A buffer in memory; ref points at its first element. constant: the kernel does not write to it."""
 
     ref: str
+    constant: bool = False
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ def load(context: Context, buffer: Buffer, indices: Sequence[Expr], evaluate: Ev
         return _load_register(context, place, buffer, indices)
     location = locate(context, buffer, indices)
     if location.step == 0:
-        return _load_uniform(context, place, buffer, location, evaluate)
+        guarded = context.mask is not None and not _is_inside(context, buffer, indices)
+        return _load_uniform(context, place, buffer, location, evaluate, guarded)
     lanes = context.vector.lanes if context.vector else 0
     if location.step == buffer.dtype.bytes:
         ref = _load_contiguous(context, place, buffer, location, evaluate)
@@ -77,19 +78,30 @@ def _any_lane(context: Context) -> str:
     return context.function.call(name, "i1", [(context.mask.type, context.mask.ref)])
 
 
+def _is_inside(context: Context, buffer: Buffer, indices: Sequence[Expr]) -> bool:
+    """Whether the indices are known to stay in the buffer, whatever lanes are active."""
+    ranges = [context.bounds.of(index) for index in indices]
+    return all(0 <= low and high < extent for (low, high), extent in zip(ranges, buffer.shape, strict=True))
+
+
 def _load_uniform(
-    context: Context, place: Pointer, buffer: Buffer, location: Location, evaluate: Evaluate
+    context: Context,
+    place: Pointer,
+    buffer: Buffer,
+    location: Location,
+    evaluate: Evaluate,
+    guarded: bool,
 ) -> Value:
     """One element for all lanes.
 
-    When no lane is active the first element is read instead: the index may be outside.
+    guarded: when no lane is active the first element is read instead, because the index may be outside.
     """
     function = context.function
     pointer = element_pointer(context, place, location.base, evaluate)
-    if context.mask is not None:
+    if guarded:
         pointer = function.op(f"select i1 {_any_lane(context)}, ptr {pointer}, ptr {place.ref}")
-    ref = function.op(f"load {memory_type(buffer.dtype)}, ptr {pointer}, align {buffer.dtype.bytes}")
-    return from_memory(function, ref, buffer.dtype, 0)
+    text = f"load {memory_type(buffer.dtype)}, ptr {pointer}, align {buffer.dtype.bytes}"
+    return from_memory(function, function.op(text, place.constant), buffer.dtype, 0)
 
 
 def _load_contiguous(
@@ -100,10 +112,11 @@ def _load_contiguous(
     stored, align = vector_type(memory_type(buffer.dtype), context.vector.lanes), buffer.dtype.bytes
     pointer = element_pointer(context, place, location.base, evaluate)
     if context.mask is None:
-        return function.op(f"load {stored}, ptr {pointer}, align {align}")
+        return function.op(f"load {stored}, ptr {pointer}, align {align}", place.constant)
     name = f"llvm.masked.load.{suffix(stored)}.p0"
     arguments = [("ptr", pointer), ("i32", str(align)), (context.mask.type, context.mask.ref)]
-    return function.call(name, stored, [*arguments, (stored, "zeroinitializer")])
+    arguments.append((stored, "zeroinitializer"))
+    return function.call(name, stored, arguments, constant=place.constant)
 
 
 def _load_shuffled(
@@ -116,7 +129,7 @@ def _load_shuffled(
 
     def part(offset: int) -> str:
         pointer = element_pointer(context, place, location.base, evaluate, offset * size)
-        return function.op(f"load {stored}, ptr {pointer}, align {size}")
+        return function.op(f"load {stored}, ptr {pointer}, align {size}", place.constant)
 
     if location.step == -size:
         first, second = part(1 - lanes), "poison"
@@ -160,7 +173,7 @@ def _gather(context: Context, place: Pointer, buffer: Buffer, location: Location
     stored = vector_type(element, len(pointers))
     result = "poison"
     for lane, pointer in enumerate(pointers):
-        item = function.op(f"load {element}, ptr {pointer}, align {buffer.dtype.bytes}")
+        item = function.op(f"load {element}, ptr {pointer}, align {buffer.dtype.bytes}", place.constant)
         result = function.op(f"insertelement {stored} {result}, {element} {item}, i64 {lane}")
     return result
 
@@ -215,7 +228,7 @@ def _load_register(context: Context, place: Registers, buffer: Buffer, indices: 
     function = context.function
     slot, lane = _slot(context, place, buffer, indices)
     stored = vector_type(memory_type(buffer.dtype), place.lanes)
-    ref = function.op(f"load {stored}, ptr {slot}, align 1")
+    ref = function.load_slot(stored, slot)
     if not place.lanes or lane is None:
         return from_memory(function, ref, buffer.dtype, place.lanes)
     item = function.op(f"extractelement {stored} {ref}, i64 {lane}")
@@ -234,9 +247,9 @@ def _store_register(
         raise CodegenError(f"all lanes of a vectorised loop write one element of '{buffer.name}'")
     ref = to_memory(function, value)
     if lane is not None:
-        old = function.op(f"load {stored}, ptr {slot}, align 1")
+        old = function.load_slot(stored, slot)
         ref = function.op(f"insertelement {stored} {old}, {memory_type(buffer.dtype)} {ref}, i64 {lane}")
     elif context.mask is not None and place.lanes:
-        old = function.op(f"load {stored}, ptr {slot}, align 1")
+        old = function.load_slot(stored, slot)
         ref = function.op(f"select {context.mask}, {stored} {ref}, {stored} {old}")
-    function.emit(f"store {stored} {ref}, ptr {slot}, align 1")
+    function.store_slot(stored, ref, slot)

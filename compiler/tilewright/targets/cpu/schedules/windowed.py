@@ -10,6 +10,7 @@ for outer axes:                      (in the order in which the result lies in m
 
 from __future__ import annotations
 
+from tilewright.loops.size import gathers
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.targets.cpu.schedules.common import (
@@ -24,8 +25,9 @@ from tilewright.targets.cpu.schedules.common import (
     tile_sums,
     work,
 )
+from tilewright.tensor.ir import Reduce
 
-MAX_UNROLLED = 256  # multiply-adds written out in one tile
+MAX_UNROLLED = 256  # multiply-adds written out in one tile; edges of planes multiply it by up to nine
 SUMS = 8  # independent accumulators that hide the latency of their operation
 
 
@@ -67,7 +69,8 @@ def schedule(group: Group, machine: Machine) -> Choice:
         s.parallel(result, shared)
     share_values(frame, block, contiguous, lanes)
     s.compute_at(frame.sums, result, block)
-    written_out = taps * tile * -(-width // lanes) <= MAX_UNROLLED
+    size = taps * tile * -(-width // lanes) * _term_size(group, contiguous, lanes)
+    written_out = size <= MAX_UNROLLED
     tile_sums(frame, len(shape), contiguous, lanes, written_out)
     return Choice("windowed", s)
 
@@ -78,6 +81,14 @@ def _row_tile(extent: int, taps: int, vectors: int) -> int:
     wanted = max(1, min(limit, -(-SUMS // vectors), extent))
     divisors = [n for n in range(1, wanted + 1) if extent % n == 0]
     return divisors[-1] if divisors[-1] * 2 > wanted else wanted
+
+
+def _term_size(group: Group, contiguous: int, lanes: int) -> int:
+    """Instructions of one vector of terms, roughly: more where it is gathered lane by lane."""
+    stage = group.anchor.stage
+    lane = stage.axes[contiguous].name
+    values = [v for body in stage.bodies if isinstance(body, Reduce) for v in body.values]
+    return max(1, lanes // 2 * sum(gathers(value, lane) for value in values))
 
 
 def _size(shape: tuple[int, ...]) -> int:
