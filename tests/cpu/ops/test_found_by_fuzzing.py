@@ -61,3 +61,14 @@ def test_costly_values_that_are_read_twice_behind_a_layer(layer, tmp_path):
         helper.make_node("Mul", ["a", "e"], ["y"]),
     ]
     check(model(nodes, shape, constants), shape, tmp_path)
+
+
+def test_copies_that_are_no_transpositions(tmp_path):
+    """Expand repeats what it reads, and a packed weight has blocks of another axis innermost."""
+    shape = [8, 1, 5, 1, 3]
+    nodes = [helper.make_node("Expand", ["x", "to"], ["y"])]
+    check(model(nodes, shape, {"to": np.array([8, 2, 5, 6, 3])}), shape, tmp_path, 0.0)
+    shape = [17, 16]
+    nodes = [helper.make_node("Transpose", ["x"], ["w"]), helper.make_node("MatMul", ["x", "w"], ["y"])]
+    check(model(nodes, shape), shape, tmp_path)
+    check(model([helper.make_node("MatMul", ["x", "x"], ["y"])], [33, 33]), [33, 33], tmp_path)
