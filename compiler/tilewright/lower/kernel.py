@@ -36,31 +36,31 @@ def finish_kernel(kernel: Kernel) -> Kernel:
 
 
 def _inplace(group: Group) -> tuple[tuple[int, int], ...]:
-    """(output, input) parameters that may share memory: element-wise reads by the last stage only, equal
-    layout.
+    """(output, input) parameters that may share memory: equal layout, and every element is read for itself
+    only.
     """
     if len(group.outputs) != 1:
         return ()
-    output = group.outputs[0]
     stages = stages_of(group.outputs)
     pairs = []
     for position, (tensor, type) in enumerate(zip(group.inputs, group.input_types, strict=True)):
         same = type == group.output_types[0] and not type.storage.has_halo
-        if same and _read_in_step(tensor, output, stages):
+        if same and _read_in_step(tensor, stages):
             pairs.append((len(group.inputs), position))
     return tuple(pairs)
 
 
-def _read_in_step(tensor: Tensor, output: Tensor, stages: list[Stage]) -> bool:
-    """Whether the tensor is read at the output's own index only, by stages that are computed element by
-    element with it.
+def _read_in_step(tensor: Tensor, stages: list[Stage]) -> bool:
+    """Whether the tensor, and all that is computed from it, is read at the reader's own index only, by stages
+    that do not reduce. stages: producers before consumers.
     """
+    derived = {tensor}
     for stage in stages:
-        for body in stage.bodies:
-            if isinstance(body, Reduce):
-                if any(r.source is tensor for v in body.values for r in reads_of(v)):
-                    return False
-                continue
-            if any(r.source is tensor and not in_step(r, stage) for r in reads_of(body)):
-                return False
+        bodies = [v for body in stage.bodies for v in (body.values if isinstance(body, Reduce) else [body])]
+        reads = [r for body in bodies for r in reads_of(body) if r.source in derived]
+        if not reads:
+            continue
+        if stage.reduce_axes or not all(in_step(r, stage) for r in reads):
+            return False
+        derived.update(stage.outputs)
     return True
