@@ -100,6 +100,10 @@ class GraphReader:
         reader.read_nodes()
         return [reader.result(info.name) for info in graph.output]
 
+    def named(self, name: str) -> Value | None:
+        """The value of an ONNX name that is known so far; None in a sub-graph, which sees its part only."""
+        return self._value(name) if self.outer is None else None
+
     def result(self, name: str) -> Value:
         """The value that a graph output names. Raises ImportModelError when there is none."""
         value = self._value(name)
@@ -278,8 +282,13 @@ def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
 
 
 def _reads(node: NodeProto) -> Iterator[str]:
-    """Names that a node reads, those that its sub-graphs read from outside included."""
+    """Names that a node reads, those that its sub-graphs read from outside included.
+
+    Gradient names what it differentiates in an attribute.
+    """
     yield from node.input
+    if node.op_type == "Gradient":
+        yield from (attribute.s.decode("utf-8", "replace") for attribute in node.attribute if attribute.s)
     for graph in subgraphs(node):
         for inner in graph.node:
             yield from _reads(inner)

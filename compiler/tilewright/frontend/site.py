@@ -52,6 +52,8 @@ class SubgraphReader(Protocol):
 
     def inlined(self, graph: GraphProto, inputs: Sequence[Value] = ()) -> list[Value]: ...
 
+    def named(self, name: str) -> Value | None: ...
+
 
 class Site:
     """One ONNX node while it is read.
@@ -177,6 +179,12 @@ class Site:
         return self.reader.body(graph, inputs, known or {})
 
     # The graph.
+
+    def named(self, name: str) -> Value | None:
+        """The value that an ONNX name stands for; None when nothing read so far produces it, and
+        in sub-graphs.
+        """
+        return self.reader.named(name)
 
     def cut(self, value: Value, axis: int, count: Value, name: str) -> Value:
         """The first `count` elements along an axis; name: of the size, the same for sizes that are equal."""

@@ -14,7 +14,7 @@ from tilewright.ops import all as _declarations  # noqa: F401  (fills the regist
 
 STANDARD = ("", "ai.onnx")
 # Operators on trial, by their domain and its version; their names are none of the standard ones.
-PREVIEW = {"ai.onnx.preview": 1}
+PREVIEW = {"ai.onnx.preview": 1, "ai.onnx.preview.training": 1}
 
 
 def opset_of(model: ModelProto) -> int:

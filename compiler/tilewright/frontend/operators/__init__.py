@@ -18,6 +18,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     gated,
     gathering,
     generators,
+    gradient,
     indexing,
     losses,
     matrix,
