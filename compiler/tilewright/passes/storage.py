@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
+from tilewright.ops.operator import operator_of
 from tilewright.passes.costs import Costs
 from tilewright.passes.storage_choice import follows, granted
 from tilewright.storage import PLAIN, Storage, Wish
@@ -140,11 +141,19 @@ class _Choice:
         return inputs[self.function]
 
     def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
-        """Case 4: the union of what all readers want becomes part of the value's storage."""
+        """Case 4: the union of what all readers want becomes part of the value's storage.
+
+        Not of what others agree on: inputs and outputs of functions, and operands of nodes with bodies or
+        with a loop program, which know plain memory only.
+        """
+        shared = {*self.function.inputs, *self.function.outputs}
+        for node in self.nodes:
+            if node.bodies or operator_of(node).loops is not None:
+                shared.update(v for v in node.inputs if v is not None)
         union: dict[Value, tuple[tuple[int, int], ...]] = {}
         for node, halo in wanted.items():
             value = node.operand(0)
-            if isinstance(value, Constant) or value in self.function.inputs:
+            if isinstance(value, Constant) or value in shared:
                 continue
             old = union.get(value, ((0, 0),) * len(halo))
             union[value] = tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(old, halo, strict=True))

@@ -38,6 +38,8 @@ def _smaller(case: Case) -> Iterator[Case]:
     if len(graph.output) > 1:
         for info in graph.output:
             yield _kept(case, [info], {})
+        for info in graph.output:
+            yield _kept(case, [other for other in graph.output if other.name != info.name], {})
     # an output further up: a fault in an early node shows there as well
     for node in graph.node[:-1]:
         for name in node.output:
