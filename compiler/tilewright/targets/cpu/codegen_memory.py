@@ -81,7 +81,7 @@ def _any_lane(context: Context) -> str:
 def _is_inside(context: Context, buffer: Buffer, indices: Sequence[Expr]) -> bool:
     """Whether the indices are known to stay in the buffer, whatever lanes are active."""
     ranges = [context.bounds.of(index) for index in indices]
-    return all(0 <= low and high < extent for (low, high), extent in zip(ranges, buffer.shape, strict=True))
+    return all(r[0] >= 0 and r[1] < extent for r, extent in zip(ranges, buffer.shape, strict=True))
 
 
 def _load_uniform(
