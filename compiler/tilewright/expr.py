@@ -296,17 +296,17 @@ def read(source: Source, indices: Sequence[ExprLike]) -> Expr:
 
 def children(e: Expr) -> tuple[Expr, ...]:
     """Direct sub-expressions."""
-    if isinstance(e, Binary):
-        return (e.a, e.b)
-    if isinstance(e, Read):
-        return e.indices
-    if isinstance(e, Call):
-        return e.args
-    if isinstance(e, Select):
-        return (e.condition, e.a, e.b)
-    if isinstance(e, Cast):
-        return (e.a,)
-    return ()
+    parts = _PARTS.get(type(e))
+    return () if parts is None else parts(e)
+
+
+_PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+    Binary: lambda e: (e.a, e.b),
+    Read: lambda e: e.indices,
+    Call: lambda e: e.args,
+    Select: lambda e: (e.condition, e.a, e.b),
+    Cast: lambda e: (e.a,),
+}
 
 
 def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:
@@ -349,7 +349,16 @@ def rewrite(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(e: Expr, bindings: Mapping[str, Expr]) -> Expr:
     """Replace variables by name."""
-    return rewrite(e, lambda n: bindings.get(n.name) if isinstance(n, Var) else None)
+    if isinstance(e, Var):
+        return bindings.get(e.name, e)
+    parts = children(e)
+    if not parts:
+        return e
+    new = [substitute(part, bindings) for part in parts]
+    for old, replaced in zip(parts, new, strict=True):
+        if replaced is not old:
+            return rebuild(e, new)
+    return e
 
 
 def free_vars(e: Expr) -> set[str]:
