@@ -10,7 +10,7 @@ from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 
-PRODUCTS = 128  # terms of one uninterrupted sum in a register tile, where blocks cost time
+PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
@@ -168,16 +168,8 @@ def reduce_axes(schedule: Schedule, stage: str) -> list[str]:
 
 def work(group: Group) -> int:
     """Operations of the group, roughly: results times the length of its longest reduction."""
-    longest = 1
-    for stage in stages_of(group.outputs):
-        count = 1
-        for reduced in stage.reduce_axes:
-            count *= reduced.extent
-        longest = max(longest, count)
-    size = 1
-    for extent in group.outputs[0].shape:
-        size *= extent
-    return size * longest
+    lengths = (prod(a.extent for a in stage.reduce_axes) for stage in stages_of(group.outputs))
+    return prod(group.outputs[0].shape) * max(lengths)
 
 
 def memory_order(group: Group) -> list[int]:

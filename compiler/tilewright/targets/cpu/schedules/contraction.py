@@ -12,6 +12,7 @@ for panel of columns:                       (one block of the packed operand)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
@@ -63,7 +64,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     vectors = -(-width // lanes)
     rows = [p for p in range(rank) if p != column]
     inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
-    depth = work(group) // max(1, _size(shape))
+    depth = work(group) // max(1, prod(shape))
     tile = tile_for([shape[p] for p in inner], width, depth, machine)
     extents: dict[str, int] = {}
     outer: list[str] = []
@@ -98,10 +99,3 @@ def schedule(group: Group, machine: Machine) -> Choice:
 
 def _row_limit(machine: Machine, vectors: int) -> int:
     return (machine.registers - 1 - vectors) // vectors
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size

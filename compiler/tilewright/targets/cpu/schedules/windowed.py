@@ -10,6 +10,8 @@ for outer axes:                      (in the order in which the result lies in m
 
 from __future__ import annotations
 
+from math import prod
+
 from tilewright.loops.size import gathers
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
@@ -46,7 +48,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     contiguous = order[-1]
     rows = [p for p in order[:-1] if shape[p] > 1]
     width = min(shape[contiguous], lanes * (2 if shape[contiguous] >= 4 * lanes else 1))
-    taps = work(group) // max(1, _size(shape))
+    taps = work(group) // max(1, prod(shape))
     tile = _row_tile(shape[rows[-1]], taps, -(-width // lanes)) if rows else 1
     block, within = s.split(result, axis(result, contiguous), width)
     vector, lane = s.split(result, within, lanes)
@@ -89,10 +91,3 @@ def _term_size(group: Group, contiguous: int, lanes: int) -> int:
     lane = stage.axes[contiguous].name
     values = [v for body in stage.bodies if isinstance(body, Reduce) for v in body.values]
     return max(1, lanes // 2 * sum(gathers(value, lane) for value in values))
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
