@@ -15,44 +15,62 @@ from tilewright.ops.evaluate import evaluate_function
 from tilewright.source import Source
 
 
-def shrink(case: Case, fails: Callable[[Case], bool], tries: int = 150) -> Case:
+def shrink(case: Case, fails: Callable[[Case], bool], tries: int = 250) -> Case:
     """The smallest case found that still fails. fails: runs one; tries: how many at most."""
     progress = True
     while progress and tries > 0:
         progress = False
-        for candidate in _smaller(case):
-            tries -= 1
-            if fails(candidate):
-                case, progress = candidate, True
-                break
-            if tries <= 0:
-                break
+        for kind in (_one_output, _fewer_outputs, _earlier_output, _cut, _zeros):
+            candidates = kind(case)
+            while tries > 0 and (candidate := next(candidates, None)) is not None:
+                tries -= 1
+                if fails(candidate):
+                    case, progress = candidate, True
+                    candidates = kind(case)
     return case
 
 
-def _smaller(case: Case) -> Iterator[Case]:
-    """Candidates, the boldest first."""
-    graph = case.model.graph
-    types = {info.name: info for info in onnx.shape_inference.infer_shapes(case.model).graph.value_info}
-    types |= {info.name: info for info in (*graph.input, *graph.output)}
-    if len(graph.output) > 1:
-        for info in graph.output:
-            yield _kept(case, [info], {})
-        for info in graph.output:
-            yield _kept(case, [other for other in graph.output if other.name != info.name], {})
-    # an output further up: a fault in an early node shows there as well
-    for node in graph.node[:-1]:
-        for name in node.output:
-            if name in types and [info.name for info in graph.output] != [name]:
-                yield _kept(case, [types[name]], {})
+def _one_output(case: Case) -> Iterator[Case]:
+    outputs = case.model.graph.output
+    for info in outputs if len(outputs) > 1 else ():
+        yield _kept(case, [info], {})
+
+
+def _fewer_outputs(case: Case) -> Iterator[Case]:
+    outputs = case.model.graph.output
+    for info in outputs if len(outputs) > 1 else ():
+        yield _kept(case, [other for other in outputs if other.name != info.name], {})
+
+
+def _earlier_output(case: Case) -> Iterator[Case]:
+    """A fault in an early node shows there as well."""
+    graph, types = case.model.graph, _types(case)
+    for name in (name for node in graph.node[:-1] for name in node.output):
+        if name in types and [info.name for info in graph.output] != [name]:
+            yield _kept(case, [types[name]], {})
+
+
+def _cut(case: Case) -> Iterator[Case]:
+    """What a node computes becomes an input, with its value."""
+    graph, types = case.model.graph, _types(case)
     values = _values(case, [name for node in graph.node for name in node.output if name in types])
     for node in graph.node:
         cut = {name: values[name] for name in node.output if name in values}
         if cut and not any(info.name in cut for info in graph.output):
             yield _kept(case, list(graph.output), cut, [types[name] for name in cut])
+
+
+def _zeros(case: Case) -> Iterator[Case]:
     for name, array in case.feeds.items():
         if array.any():
             yield Case(case.model, {**case.feeds, name: np.zeros_like(array)})
+
+
+def _types(case: Case) -> dict:
+    """Type and shape of every tensor, as ONNX declares them."""
+    graph = case.model.graph
+    inferred = onnx.shape_inference.infer_shapes(case.model).graph.value_info
+    return {info.name: info for info in (*inferred, *graph.input, *graph.output)}
 
 
 def _values(case: Case, names: list[str]) -> dict[str, np.ndarray]:
