@@ -118,6 +118,10 @@ def resize(d: Drawing) -> None:
         {"mode": "linear", "coordinate_transformation_mode": "half_pixel"},
         {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
     ))  # fmt: skip
+    if facts.get("coordinate_transformation_mode") == "align_corners" and any(
+        n * s % 1 for n, s in zip(x.shape, scales, strict=True)
+    ):  # ONNX Runtime aligns the whole size, ONNX the size before it is rounded
+        facts = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
     factors = d.constant(np.asarray(scales, np.float32))
     nearest = facts["mode"] == "nearest"
     d.one(
