@@ -62,14 +62,20 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
         SimplifyReshape(),
         Cse(),
         Dce(),
-        # by which algorithm convolutions run, then how every tensor lies in memory, as the target's
-        # templates wish
-        *((Winograd(target),) if level >= 3 and "winograd" not in without else ()),
-        *((ChooseStorage(target), Dce()) if level >= 3 and "storage" not in without else ()),
+        # by which algorithm convolutions run, then how every tensor lies in memory
+        *_choices(level, without, target),
         # groups that become one kernel each
         SliceSplits(),
         *((Fuse(),) if level >= 2 and "fusion" not in without else ()),
     )
+
+
+def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass, ...]:
+    """What -O3 adds, as the target wishes; Winograd's template needs the storages that it wishes for."""
+    if level < 3 or "storage" in without:
+        return ()
+    winograd = () if "winograd" in without else (Winograd(target),)
+    return (*winograd, ChooseStorage(target), Dce())
 
 
 def program_passes_for(level: int) -> tuple[ProgramPass, ...]:

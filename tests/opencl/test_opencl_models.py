@@ -14,7 +14,7 @@ def test_every_level_keeps_the_contract(target, level, tmp_path):
     path = str(zoo.model_path("dqn"))
     engine = tw.compile(path, target="opencl", opt_level=level, cache_dir=tmp_path, verify_each=True)
     values = seeded_inputs(engine.inputs, 1)
-    assert_contract(path, values, {f"-O{level}": engine.run(values)})
+    assert_contract(path, [values], {f"-O{level}": engine.run})
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "squeezenet1_1", "lstm_lm", "dcgan"])
@@ -22,7 +22,7 @@ def test_the_default_level_keeps_the_contract(target, name, tmp_path):
     path = str(zoo.model_path(name))
     engine = tw.compile(path, target="opencl", cache_dir=tmp_path)
     values = seeded_inputs(engine.inputs, 1)
-    assert_contract(path, values, {"opencl": engine.run(values)})
+    assert_contract(path, [values], {"opencl": engine.run})
 
 
 def test_an_artefact_is_saved_loaded_and_traced(target, tmp_path):
