@@ -16,7 +16,7 @@ THREADS := 1
 
 # The speed of the CPU target: networks, single layers, and layers of some networks, at one and two threads.
 SPEED := build/speed
-SPEED_ENGINES := --engine tilewright:cpu --engine ort --engine openvino,precision=fp32
+SPEED_ENGINES := --engine tilewright:cpu,without=matrix --engine ort --engine openvino,precision=fp32
 SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
 
 .PHONY: report publish speed test lint slow asv check-report clean
