@@ -40,10 +40,14 @@ class Partition:
     max_size: int = 2800
 
     def run(self, kernel: Kernel) -> Kernel:
-        return kernel.with_body(self._visit(kernel.body, Bounds(), self.max_size))
+        # where all cuts fit together, no share of the budget has to be worked out
+        fits = self._grown(kernel.body, Bounds()) <= self.max_size
+        return kernel.with_body(self._visit(kernel.body, Bounds(), inf if fits else self.max_size))
 
     def _visit(self, stmt: Stmt, bounds: Bounds, budget: float) -> Stmt:
         if not isinstance(stmt, For):
+            if budget == inf:
+                return map_statements(stmt, lambda part: self._visit(part, bounds, inf))
             share = budget / max(1, sum(self._grown(part, bounds) for part in sub_statements(stmt)))
             return map_statements(
                 stmt, lambda part: self._visit(part, bounds, share * self._grown(part, bounds))

@@ -36,7 +36,8 @@ def gathers(e: Expr, lane: str) -> int:
     found = sum(gathers(part, lane) for part in children(e))
     if not isinstance(e, Read):
         return found
-    steps = [step for index in e.indices if (step := _step(index, lane)) != 0]
+    moving = (index for index in e.indices if _depends(index, lane))
+    steps = [step for index in moving if (step := _step(index, lane)) != 0]
     return found + (len(steps) > 1 or any(step not in _STEPS for step in steps))
 
 
