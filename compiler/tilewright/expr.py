@@ -294,19 +294,19 @@ def read(source: Source, indices: Sequence[ExprLike]) -> Expr:
     return Read(source, tuple(wrap(i) for i in indices), source.dtype)
 
 
-def children(e: Expr) -> tuple[Expr, ...]:
-    """Direct sub-expressions."""
-    parts = _PARTS.get(type(e))
-    return () if parts is None else parts(e)
-
-
-_PARTS: dict[type[Expr], Callable[[Any], tuple[Expr, ...]]] = {
+_CHILDREN: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
     Binary: lambda e: (e.a, e.b),
     Read: lambda e: e.indices,
     Call: lambda e: e.args,
     Select: lambda e: (e.condition, e.a, e.b),
     Cast: lambda e: (e.a,),
 }
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """Direct sub-expressions."""
+    parts = _CHILDREN.get(type(e))
+    return () if parts is None else parts(e)
 
 
 def rebuild(e: Expr, parts: Sequence[Expr]) -> Expr:

@@ -62,6 +62,8 @@ def linear(e: Expr) -> Linear:
     """The linear form of an i64 expression."""
     if isinstance(e, Const):
         return Linear({}, int(e.value))
+    if isinstance(e, Var):
+        return Linear({e: 1})
     if isinstance(e, Binary):
         if e.op == "add":
             return linear(e.a).plus(linear(e.b))
@@ -138,6 +140,8 @@ class Bounds:
         """An equal expression, simpler under these ranges. Values other than i64 and bool are left as they
         are.
         """
+        if isinstance(e, Const):
+            return e
         if isinstance(e, Var):
             low, high = self.ranges.get(e.name, EVERYTHING)
             return const(int(low)) if low == high else e

@@ -40,6 +40,8 @@ class Partition:
     max_size: int = 2800
 
     def run(self, kernel: Kernel) -> Kernel:
+        if not _conditions(kernel.body, Bounds()):
+            return kernel
         # where all cuts fit together, no share of the budget has to be worked out
         fits = self._grown(kernel.body, Bounds()) <= self.max_size
         return kernel.with_body(self._visit(kernel.body, Bounds(), inf if fits else self.max_size))

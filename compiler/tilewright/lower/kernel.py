@@ -9,7 +9,6 @@ from tilewright.expr import reads_of
 from tilewright.loops.ir import Kernel
 from tilewright.loops.partition import Partition
 from tilewright.loops.scratch import HoistScratch
-from tilewright.loops.simplify import simplify_kernel
 from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
 from tilewright.loops.vectorize import legalize_vectors
@@ -32,7 +31,7 @@ def finish_kernel(kernel: Kernel) -> Kernel:
     """The loop passes in their order."""
     kernel = Partition().run(kernel)
     kernel = Unroll().run(kernel)
-    return HoistScratch().run(simplify_kernel(legalize_vectors(kernel)))
+    return HoistScratch().run(legalize_vectors(kernel))
 
 
 def _inplace(group: Group) -> tuple[tuple[int, int], ...]:
