@@ -92,8 +92,7 @@ def block_sums(schedule: Schedule, sums: str, block: int) -> str:
     """Split long sums into blocks of at most `block` terms, for accuracy: the error of a sum grows with its
     length.
 
-    Returns the stage that sums a block, which lives in registers; `sums` then adds the blocks up, nearby. A
-    short sum is left as it is.
+    Returns the stage that sums a block; `sums` then adds the blocks up. A short sum is left as it is.
     """
     stage = schedule.state.stage(sums).stage
     body = stage.bodies[0]
@@ -133,16 +132,12 @@ def tile_sums(frame: Frame, rank: int, contiguous: int, lanes: int, unroll_terms
     s = frame.schedule
     for stage in dict.fromkeys((frame.sums, frame.partial)):
         reduced = reduce_axes(s, stage)
-        first = (
+        blocks = (
             len(s.state.stage(stage).stage.axes) - rank
         )  # a partial stage has axes for its blocks in front
-        names = [a.name for a in s.state.stage(stage).stage.axes]
-        vector, lane = s.split(stage, names[first + contiguous], lanes)
-        data = [name for p, name in enumerate(names) if p != first + contiguous]
-        s.reorder(stage, *reduced, *data, vector, lane)
-        for name in (*data, vector, *(reduced if unroll_terms else [])):
+        _write_out(s, stage, blocks + contiguous, lanes, reduced)
+        for name in reduced if unroll_terms else ():
             s.unroll(stage, name)
-        s.vectorize(stage, lane)
     if frame.partial != frame.sums:
         s.compute_at(frame.partial, frame.sums, reduce_axes(s, frame.sums)[-1])
 
@@ -153,13 +148,18 @@ def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:
     for stage in frame.shared:
         s.set_scope(stage, "register")
         s.compute_at(stage, frame.result, at)
-        names = [a.name for a in s.state.stage(stage).stage.axes]
-        vector, lane = s.split(stage, names[contiguous], lanes)
-        data = [name for position, name in enumerate(names) if position != contiguous]
-        s.reorder(stage, *data, vector, lane)
-        for name in (*data, vector):
-            s.unroll(stage, name)
-        s.vectorize(stage, lane)
+        _write_out(s, stage, contiguous, lanes, [])
+
+
+def _write_out(s: Schedule, stage: str, contiguous: int, lanes: int, outer: list[str]) -> None:
+    """The data loops of a stage written out inside the `outer` loops, lanes along the contiguous axis."""
+    names = [a.name for a in s.state.stage(stage).stage.axes]
+    vector, lane = s.split(stage, names[contiguous], lanes)
+    data = [name for position, name in enumerate(names) if position != contiguous]
+    s.reorder(stage, *outer, *data, vector, lane)
+    for name in (*data, vector):
+        s.unroll(stage, name)
+    s.vectorize(stage, lane)
 
 
 def reduce_axes(schedule: Schedule, stage: str) -> list[str]:

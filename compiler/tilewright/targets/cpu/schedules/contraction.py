@@ -28,7 +28,7 @@ from tilewright.targets.cpu.schedules.common import (
     tile_sums,
     work,
 )
-from tilewright.targets.cpu.schedules.tiles import tile_for
+from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
 
 COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs over columns
 
@@ -75,7 +75,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
             outer.append(name)
             extents[name] = shape[position]
             continue
-        factor = min(tile.rows[inner.index(position)], max(1, _row_limit(machine, vectors)))
+        factor = min(tile.rows[inner.index(position)], max(1, row_limit(machine.registers, vectors)))
         o, i = s.split(result, name, factor)
         outer.append(o)
         tiled.append(i)
@@ -95,7 +95,3 @@ def schedule(group: Group, machine: Machine) -> Choice:
     s.compute_at(sums, result, order[-1])
     tile_sums(frame, rank, column, lanes)
     return Choice("contraction", s)
-
-
-def _row_limit(machine: Machine, vectors: int) -> int:
-    return (machine.registers - 1 - vectors) // vectors

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import prod
 
 from tilewright.machine import Machine
 
@@ -38,13 +39,18 @@ def choose_tile(
     best: tuple[float, Tile] | None = None
     total_vectors = -(-columns // lanes)
     for vectors in range(1, min(MAX_VECTORS, total_vectors) + 1):
-        limit = (registers - 1 - vectors) // vectors
+        limit = row_limit(registers, vectors)
         for tile in _row_tiles(rows, limit):
             cost = _cost(rows, tile, total_vectors, vectors, depth * vectors * lanes * 4, cache_bytes)
             if best is None or cost < best[0]:
                 best = (cost, Tile(tile, vectors))
     assert best is not None
     return best[1]
+
+
+def row_limit(registers: int, vectors: int) -> int:
+    """Rows whose sums fit beside one step's vectors and a broadcast scalar."""
+    return (registers - 1 - vectors) // vectors
 
 
 def tile_for(rows: Sequence[int], columns: int, depth: int, machine: Machine) -> Tile:
@@ -56,17 +62,10 @@ def tile_for(rows: Sequence[int], columns: int, depth: int, machine: Machine) ->
 
 def _row_tiles(rows: tuple[int, ...], limit: int) -> list[tuple[int, ...]]:
     spans = [range(1, min(extent, limit) + 1) for extent in rows]
-    tiles = [t for t in product(*spans) if _size(t) <= max(limit, 1)]
+    tiles = [t for t in product(*spans) if prod(t) <= max(limit, 1)]
     if len(rows) < 2:
         return tiles
     return [t for t in tiles if t[0] == 1 or t[1] == rows[1]]  # several rows only when one is short
-
-
-def _size(tile: Sequence[int]) -> int:
-    size = 1
-    for extent in tile:
-        size *= extent
-    return size
 
 
 def _cost(

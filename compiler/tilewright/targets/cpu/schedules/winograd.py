@@ -28,7 +28,7 @@ from tilewright.targets.cpu.schedules.common import (
     tile_sums,
 )
 from tilewright.targets.cpu.schedules.contraction import panel_width
-from tilewright.targets.cpu.schedules.tiles import tile_for
+from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
 
 POSITIONS = WINDOW * WINDOW
 ENOUGH_BLOCKS = 8  # blocks that share evenly among a few threads
@@ -98,7 +98,7 @@ def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str, 
 def _product(s: Schedule, product: str, rows: tuple[int, int], width: int, machine: Machine) -> None:
     lanes = machine.lanes(32)
     tile = tile_for(rows, width, PRODUCTS, machine)
-    limit = (machine.registers - 1 - width // lanes) // (width // lanes)
+    limit = row_limit(machine.registers, width // lanes)
     first, second = tile.rows
     panel, within = s.split(product, axis(product, 4), width)
     vector, lane = s.split(product, within, lanes)
