@@ -136,6 +136,11 @@ class Bounds:
             return min(products), max(products)
         return EVERYTHING
 
+    def of_loop(self, start: Expr, extent: Expr) -> Range:
+        """The range of the variable of a loop over [start, start + extent)."""
+        low, high = self.of(start)
+        return low, high + self.of(extent)[1] - 1
+
     def simplify(self, e: Expr) -> Expr:
         """An equal expression, simpler under these ranges. Values other than i64 and bool are left as they
         are.

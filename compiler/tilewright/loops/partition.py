@@ -54,7 +54,7 @@ class Partition:
             return map_statements(
                 stmt, lambda part: self._visit(part, bounds, share * self._grown(part, bounds))
             )
-        low, high = bounds.of(stmt.start)[0], bounds.of(stmt.start)[1] + bounds.of(stmt.extent)[1] - 1
+        low, high = bounds.of_loop(stmt.start, stmt.extent)
         inner = bounds.extended(stmt.var.name, low, high)
         cuts = self._cuts(stmt, inner, budget)
         if not cuts:
@@ -83,7 +83,7 @@ class Partition:
         if not isinstance(stmt, For):
             own = written_out(stmt) - sum(written_out(part) for part in sub_statements(stmt))
             return own + sum(self._grown(part, bounds) for part in sub_statements(stmt))
-        low, high = bounds.of(stmt.start)[0], bounds.of(stmt.start)[1] + bounds.of(stmt.extent)[1] - 1
+        low, high = bounds.of_loop(stmt.start, stmt.extent)
         inner = bounds.extended(stmt.var.name, low, high)
         if stmt.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
             return written_out(stmt)
@@ -128,8 +128,7 @@ def _conditions(stmt: Stmt, bounds: Bounds) -> list[tuple[Expr, Bounds]]:
     for e in expressions(stmt):
         found += [(condition, bounds) for condition in _select_conditions(e)]
     if isinstance(stmt, For):
-        start, extent = bounds.of(stmt.start), bounds.of(stmt.extent)
-        bounds = bounds.extended(stmt.var.name, start[0], start[1] + extent[1] - 1)
+        bounds = bounds.extended(stmt.var.name, *bounds.of_loop(stmt.start, stmt.extent))
     for part in sub_statements(stmt):
         found += _conditions(part, bounds)
     return found

@@ -14,15 +14,13 @@ from tilewright.expr import Expr, Read, rewrite
 from tilewright.loops.ir import (
     Allocate,
     Buffer,
-    Evaluate,
     For,
-    If,
     Kernel,
     LoopKind,
     Role,
     Stmt,
     Store,
-    While,
+    map_expressions,
     map_statements,
 )
 
@@ -57,24 +55,17 @@ class HoistScratch:
 def _renamed(stmt: Stmt, found: dict[str, Buffer]) -> Stmt:
     """The statement with accesses to the found buffers, wherever they are, in their new scope."""
 
-    def expression(e: Expr) -> Expr:
-        return rewrite(e, lambda n: _moved(n, found))
+    def moved(buffer: Buffer) -> Buffer:
+        return replace(buffer, scope="global") if found.get(buffer.name) == buffer else buffer
 
-    if isinstance(stmt, Store):
-        target = stmt.buffer
-        if found.get(target.name) == target:
-            target = replace(target, scope="global")
-        return Store(target, tuple(expression(i) for i in stmt.indices), expression(stmt.value))
-    if isinstance(stmt, For):
-        stmt = replace(stmt, start=expression(stmt.start), extent=expression(stmt.extent))
-    elif isinstance(stmt, (If, While)):
-        stmt = replace(stmt, condition=expression(stmt.condition))
-    elif isinstance(stmt, Evaluate):
-        return Evaluate(expression(stmt.value))
-    return map_statements(stmt, lambda part: _renamed(part, found))
+    def read(e: Expr) -> Expr | None:
+        return Read(moved(e.source), e.indices, e.dtype) if isinstance(e, Read) else None
 
+    def stores(part: Stmt) -> Stmt:
+        return (
+            replace(part, buffer=moved(part.buffer))
+            if isinstance(part, Store)
+            else map_statements(part, stores)
+        )
 
-def _moved(e: Expr, found: dict[str, Buffer]) -> Expr | None:
-    if isinstance(e, Read) and found.get(e.source.name) == e.source:
-        return Read(replace(e.source, scope="global"), e.indices, e.dtype)
-    return None
+    return stores(map_expressions(stmt, lambda e: rewrite(e, read)))

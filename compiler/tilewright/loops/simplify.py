@@ -59,7 +59,7 @@ def simplify(stmt: Stmt, bounds: Bounds) -> Stmt:
 
 def _loop(loop: For, bounds: Bounds) -> Stmt:
     start, extent = bounds.simplify(loop.start), bounds.simplify(loop.extent)
-    low, high = bounds.of(start)[0], bounds.of(start)[1] + bounds.of(extent)[1] - 1
+    low, high = bounds.of_loop(start, extent)
     if bounds.of(extent)[1] <= 0:
         return NOTHING
     if extent == const(1) and loop.kind != LoopKind.BOUND:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from tilewright.dtypes import BOOL, I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Const, Expr, const
-from tilewright.loops.affine import Bounds
 from tilewright.loops.ir import (
     Allocate,
     Block,
@@ -218,7 +217,7 @@ class _KernelWriter:
 
     def _serial(self, context: Context, stmt: For) -> None:
         function = context.function
-        low, high = _range(context.bounds, stmt)
+        low, high = context.bounds.of_loop(stmt.start, stmt.extent)
         if isinstance(stmt.extent, Const) and stmt.extent.value <= 0:
             return
         start = _scalar(context, stmt.start)
@@ -251,7 +250,7 @@ class _KernelWriter:
         variable = function.op(f"phi i64 [ {start}, %{before} ], [ {following}, %{latch} ]")
         function.push_scope()
         binding = Binding(Value(variable, I64), len(function.scopes) - 1)
-        bounds = context.bounds.extended(stmt.var.name, *_range(context.bounds, stmt))
+        bounds = context.bounds.extended(stmt.var.name, *context.bounds.of_loop(stmt.start, stmt.extent))
         self._statement(context.bind(stmt.var.name, binding, bounds), stmt.body)
         function.pop_scope()
         function.branch(latch)
@@ -328,8 +327,3 @@ def _scalar(context: Context, e: Expr) -> Value:
     if value.lanes or value.dtype != I64:
         raise CodegenError(f"loop bound {e} is no i64 scalar")
     return value
-
-
-def _range(bounds: Bounds, stmt: For) -> tuple[float, float]:
-    low, high = bounds.of(stmt.start)
-    return low, high + bounds.of(stmt.extent)[1] - 1
