@@ -27,24 +27,26 @@ def make_group(node: Node) -> Group:
         inputs.append((tensor, value.type))
     used: set[str] = {tensor.name for tensor, _ in inputs}
     seen = {id(tensor.stage) for tensor, _ in inputs}
-    anchor: tuple[int, Tensor, str] | None = None
+    anchors: list[tuple[int, Tensor, str]] = []
     for inner_node in nodes:
         outputs = _expressions(inner_node, tensors, node)
         _rename(outputs, seen, used, inner_node.op.lower())
         tensors |= dict(zip(inner_node.outputs, outputs, strict=True))
         kind = operator_of(inner_node).fusion
-        if anchor is None or kind > anchor[0]:
-            anchor = (kind, _main_stage(outputs, kind), inner_node.op)
-    if anchor is None:
+        anchors += [(kind, _main_stage(outputs, kind), inner_node.op), (0, outputs[0], inner_node.op)]
+    if not nodes:
         raise LoweringError(f"node '{node.name}': nothing to compute")
+    # what nobody reads cannot decide: the largest of one element is at 0, whatever the element is
+    reached = {id(stage) for stage in stages_of([tensors[value] for value in results])}
+    _, anchor, anchor_op = max((a for a in anchors if id(a[1].stage) in reached), key=lambda a: a[0])
     return Group(
         "_".join(n.op.lower() for n in nodes),
         tuple(t for t, _ in inputs),
         tuple(t for _, t in inputs),
         tuple(tensors[value] for value in results),
         tuple(value.type for value in node.outputs),
-        anchor[1],
-        anchor[2],
+        anchor,
+        anchor_op,
         tuple(n.op for n in nodes),
     )
 

@@ -86,3 +86,15 @@ def test_a_transposition_inside_a_chain_does_not_run_in_place(tmp_path):
         helper.make_node("Exp", ["u"], ["y"]),
     ]
     check(model(nodes, shape, outputs=("y", "p")), shape, tmp_path)
+
+
+@pytest.mark.parametrize("shape", [[1, 4, 5, 3], [1, 16, 1, 5]])
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin", "ReduceSum"])
+def test_a_result_that_does_not_depend_on_the_reduction_before_it(op, shape, tmp_path):
+    """The largest of one element is at 0: the reduction that was to decide the template is not there."""
+    nodes = [
+        helper.make_node("ArgMax", ["x"], ["a"], axis=2, keepdims=0),
+        helper.make_node("Cast", ["a"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node(op, ["f"], ["y"], **({} if op == "ReduceSum" else {"axis": 0})),
+    ]
+    check(model(nodes, shape), shape, tmp_path, 0.0)
