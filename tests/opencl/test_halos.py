@@ -11,12 +11,12 @@ pytest.importorskip("pyopencl", reason="the extra 'opencl' is not installed")
 SHAPE = [1, 4, 6, 8]
 
 
-def loop_body(state):
+def loop_body(state, captured="v"):
     """A turn of a loop that adds the captured value to its state, or convolves the state."""
     info = helper.make_tensor_value_info
     step = {
-        "add": helper.make_node("Add", ["s", "v"], ["t"]),
-        "conv": helper.make_node("Conv", ["v", "w"], ["t"], pads=[1, 1, 1, 1]),
+        "add": helper.make_node("Add", ["s", captured], ["t"]),
+        "conv": helper.make_node("Conv", [captured, "w"], ["t"], pads=[1, 1, 1, 1]),
     }[state]
     return helper.make_graph(
         [step, helper.make_node("Identity", ["going"], ["on"])],
@@ -39,16 +39,38 @@ READERS = {
 @pytest.mark.parametrize("reader", READERS)
 def test_a_padded_input_with_another_reader(reader, target, tmp_path):
     nodes, outputs = READERS[reader]
+    check(helper.make_node("Sin", ["x"], ["v"]), nodes, outputs, target, tmp_path)
+
+
+WRITERS = {
+    "cumsum": helper.make_node("CumSum", ["x", "axis"], ["v"]),
+    "topk": helper.make_node("TopK", ["x", "k8"], ["v", ""]),
+    "scatter": helper.make_node("ScatterElements", ["x", "indices", "updates"], ["v"], axis=2),
+    "loop": helper.make_node("Loop", ["n", "", "x"], ["v"], body=loop_body("add", "x")),
+}
+
+
+@pytest.mark.parametrize("target", ["cpu", "opencl"])
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_padded_input_that_knows_plain_memory_only(writer, target, tmp_path):
+    check(WRITERS[writer], [], [], target, tmp_path)
+
+
+def check(writer, nodes, outputs, target, tmp_path):
+    """`writer` makes v, a padded convolution and `nodes` read it."""
     random = np.random.default_rng(0)
     constants = {
         "w": random.standard_normal((4, 4, 3, 3)).astype(np.float32),
         "axis": np.array(2),
         "k": np.array([3]),
+        "k8": np.array([SHAPE[-1]]),
+        "indices": np.array([[[[1]]]]),
+        "updates": np.array([[[[2.0]]]], np.float32),
         "n": np.array(3),
     }
     graph = helper.make_graph(
         [
-            helper.make_node("Sin", ["x"], ["v"]),
+            writer,
             helper.make_node("Conv", ["v", "w"], ["c"], pads=[1, 1, 1, 1]),
             *nodes,
         ],

@@ -143,13 +143,13 @@ class _Choice:
     def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
         """Case 4: the union of what all readers want becomes part of the value's storage.
 
-        Not of what others agree on: inputs and outputs of functions, and operands of nodes with bodies or
-        with a loop program, which know plain memory only.
+        Not of what others agree on: inputs and outputs of functions, and operands and results of nodes with
+        bodies or with a loop program, which know plain memory only.
         """
         shared = {*self.function.inputs, *self.function.outputs}
         for node in self.nodes:
             if node.bodies or operator_of(node).loops is not None:
-                shared.update(v for v in node.inputs if v is not None)
+                shared.update(v for v in (*node.inputs, *node.outputs) if v is not None)
         union: dict[Value, tuple[tuple[int, int], ...]] = {}
         for node, halo in wanted.items():
             value = node.operand(0)
