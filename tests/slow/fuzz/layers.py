@@ -145,7 +145,8 @@ def follow(d: Drawing, y: Tensor) -> None:
         if fits is not None:
             y = d.one("Add", y, fits, magnitude=y.magnitude + fits.magnitude)
     if d.chance(0.5):
-        op = d.among(("Relu", "LeakyRelu", "Sigmoid", "HardSwish" if d.opset >= 14 else "Elu"))
+        hard = d.opset >= 14 and y.dtype == "float32"
+        op = d.among(("Relu", "LeakyRelu", "Sigmoid", "HardSwish" if hard else "Elu"))
         d.one(op, y, magnitude=1.0 if op == "Sigmoid" else y.magnitude)
 
 

@@ -29,6 +29,8 @@ def unary(d: Drawing) -> None:
     missing |= {"Celu"} if x.dtype != "float32" else set()
     old = [op for op in SMOOTH if op not in missing]
     op = d.among([*old, *(("Mish",) if d.opset >= 18 else ()), *(("Gelu",) if d.opset >= 20 else ())])
+    if op == "HardSwish" and x.dtype == "float64":
+        op = "Softsign"  # ONNX Runtime takes the sixth in it from float32
     x = d.tame(x) if op in ("Sin", "Cos") else x
     attributes = {name: d.among(values) for name, values in SMOOTH.get(op, {}).items() if d.chance(0.5)}
     if op == "Gelu" and d.chance(0.5):
