@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilewright.config import PRECISIONS
     from tilewright.driver import compile, evaluate, load
     from tilewright.errors import TilewrightError
     from tilewright.runtime.executable import Executable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "PRECISIONS",
     "Executable",
     "InferenceSession",
     "TilewrightError",
@@ -25,6 +27,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "PRECISIONS": "tilewright.config",
     "compile": "tilewright.driver",
     "evaluate": "tilewright.driver",
     "load": "tilewright.driver",

@@ -52,6 +52,8 @@ def test_its_own_choice_is_detected(prepared):
 
 def test_fp32_keeps_the_looser_contract(prepared):
     assert load("openvino", prepared, dims={"batch": 1}, precision="fp32-fast").precision == "fp32-fast"
+    forced = load("openvino,precision=fp32", prepared, dims={"batch": 1}, precision="fp32-fast")
+    assert forced.precision == "fp32-fast"
 
 
 def test_unknown_precision_and_unbound_dimension_are_refused(prepared):

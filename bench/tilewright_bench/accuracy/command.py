@@ -23,6 +23,9 @@ from tilewright_datasets.preprocess import Preprocess
 
 Json = dict[str, Any]
 
+# Margin of a top-1 flip that the contract of a precision class allows (docs/precision.md).
+MARGINS = {"fp32-fast": 1e-3}
+
 
 @dataclass(frozen=True)
 class Images:
@@ -90,8 +93,9 @@ def measure_accuracy(tasks: Sequence[Task], ks: Sequence[int], reporter: Reporte
         for task in tasks:
             outcome = run_task(task, settings.cache_dir, reporter)
             result["rows"] += rows_of(task, outcome, ks)
-            result["pairs"] += pairs_of(task, outcome)
-            for warning in _warnings(task, outcome):
+            pairs = pairs_of(task, outcome)
+            result["pairs"] += pairs
+            for warning in (*_warnings(task, outcome), *flip_warnings(pairs)):
                 result["warnings"].append(warning)
                 reporter.note(f"warning: {warning}")
             if outcome.interrupted:
@@ -108,6 +112,17 @@ def _warnings(task: Task, outcome: Outcome) -> list[str]:
         f"{task.model.name}: top-1 hits {check.hits[check.better]} images with label offset {check.better}, "
         f"and {check.hits[used]} with the one in use ({used}); if labels are shifted, give --label-offset "
         f"{check.better}"
+    ]
+
+
+def flip_warnings(pairs: Sequence[Json]) -> list[str]:
+    """One line for each pair of engines with a flip beyond the margin of their class."""
+    return [
+        f"{pair['model']}: {pair['a']} and {pair['b']} disagree on a top-1 class by a margin of "
+        f"{pair['max_margin_of_flip']:.1e}; the contract of {pair['precision']} allows "
+        f"{MARGINS[pair['precision']]:.0e}"
+        for pair in pairs
+        if pair["max_margin_of_flip"] > MARGINS.get(pair["precision"], 1.0)
     ]
 
 

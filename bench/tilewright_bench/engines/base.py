@@ -18,6 +18,9 @@ Arrays = Mapping[str, Array]
 
 PRECISIONS = ("fp32", "fp32-fast", "bf16", "fp16", "int8")
 
+# Classes whose contract results of another class keep as well.
+KEPT_BY: Mapping[str, tuple[str, ...]] = {"fp32-fast": ("fp32",)}
+
 
 class TensorInfo(Protocol):
     """Name, element type and shape (all numbers) of one input or output of a loaded model."""
@@ -179,6 +182,11 @@ class Engine(ABC):
     def open(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Session:
         """`prepare` and `load` in one, where nobody wants the time of either."""
         return self.load(self.prepare(model, spec, settings, folder), spec, settings)
+
+
+def class_of(computed: str, asked: str) -> str:
+    """The class of a row: that of the run where results computed in `computed` keep its contract."""
+    return asked if computed in KEPT_BY.get(asked, ()) else computed
 
 
 def one_of(engine: str, key: str, value: str, known: Sequence[str]) -> str:

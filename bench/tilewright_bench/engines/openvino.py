@@ -23,6 +23,7 @@ from tilewright_bench.engines.base import (
     Settings,
     Tensor,
     bound_shape,
+    class_of,
     one_of,
 )
 
@@ -33,14 +34,14 @@ CLASSES: Mapping[str, str] = {"f32": "fp32", "float": "fp32", "bf16": "bf16", "f
 class OpenVinoSession(Session):
     """One infer request of a compiled model; `run` copies the outputs out, as the other engines do."""
 
-    def __init__(self, compiled: Any, wanted: str, streams: int) -> None:
-        self._compiled, self._wanted = compiled, wanted
+    def __init__(self, compiled: Any, asked: str, streams: int) -> None:
+        self._compiled, self._asked = compiled, asked
         self._request = compiled.create_infer_request()
         self._ports = [(port.get_any_name(), port) for port in compiled.outputs]
         self.inputs = [_tensor(port) for port in compiled.inputs]
         self.outputs = [name for name, _ in self._ports]
         used = str(compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name())
-        self.precision = _class_of(used, wanted)
+        self.precision = class_of(_precision_of(used), asked)
         self.notes = {"computes_in": used, "streams": streams}
 
     def run(self, inputs: Arrays) -> Arrays:
@@ -48,7 +49,7 @@ class OpenVinoSession(Session):
         return {name: np.array(results[port]) for name, port in self._ports}
 
     def beside(self) -> Session:
-        return OpenVinoSession(self._compiled, self._wanted, self.notes["streams"])
+        return OpenVinoSession(self._compiled, self._asked, self.notes["streams"])
 
 
 class OpenVinoEngine(Engine):
@@ -86,16 +87,16 @@ class OpenVinoEngine(Engine):
         }
         if wanted in HINTS:
             config["INFERENCE_PRECISION_HINT"] = HINTS[wanted]
-        return OpenVinoSession(core.compile_model(model, "CPU", config), wanted, settings.concurrency)
+        compiled = core.compile_model(model, "CPU", config)
+        return OpenVinoSession(compiled, settings.precision, settings.concurrency)
 
 
-def _class_of(used: str, wanted: str) -> str:
+def _precision_of(used: str) -> str:
     if used not in CLASSES:
         raise UsageError(
             f"engine 'openvino' reports the inference precision '{used}', which is no class here"
         )
-    # Computing in f32 keeps the looser contract of fp32-fast as well.
-    return wanted if HINTS.get(wanted) == used else CLASSES[used]
+    return CLASSES[used]
 
 
 def _bind(model: Any, path: Path, dims: Mapping[str, int]) -> None:

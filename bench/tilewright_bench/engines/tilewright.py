@@ -13,7 +13,6 @@ from typing import Any
 
 import tilewright as tw
 from tilewright_bench.engines.base import (
-    PRECISIONS,
     Arrays,
     Availability,
     Engine,
@@ -22,6 +21,7 @@ from tilewright_bench.engines.base import (
     Session,
     Settings,
     Step,
+    class_of,
     one_of,
 )
 from tilewright_bench.environment import source_state
@@ -30,12 +30,13 @@ from tilewright_bench.environment import source_state
 class TilewrightSession(Session):
     """A loaded `tw.Executable` behind the common boundary."""
 
-    def __init__(self, executable: Any, precision: str) -> None:
+    def __init__(self, executable: Any, mode: str, asked: str) -> None:
         self._executable = executable
         self.inputs = executable.inputs
         self.outputs = [tensor.name for tensor in executable.outputs]
-        self.precision = precision
-        self.notes = {}
+        self.precision = class_of(mode, asked)
+        self.l2_limit = tw.PRECISIONS[mode]
+        self.notes = {"computes_in": mode}
 
     def run(self, inputs: Arrays) -> Arrays:
         outputs: Arrays = self._executable.run(inputs)
@@ -60,7 +61,7 @@ class TilewrightEngine(Engine):
     keys: Mapping[str, str] = {
         "without": "parts of the compiler to leave out, joined by +, e.g. without=matrix+fusion",
         "opt": "0, 1, 2 or 3: the optimisation level (default: -O of the run)",
-        "precision": f"one of {', '.join(PRECISIONS)} (default: that of the run)",
+        "precision": f"one of {', '.join(tw.PRECISIONS)} (default: that of the run)",
     }
 
     def availability(self) -> Availability:
@@ -91,11 +92,12 @@ class TilewrightEngine(Engine):
             executable = _compile(prepared.path, spec, settings)
         else:
             executable = tw.Executable.load(prepared.path, threads=settings.threads)
-        return TilewrightSession(executable, _precision(spec, settings))
+        return TilewrightSession(executable, _precision(spec, settings), settings.precision)
 
     def open(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Session:
         """Without a file in between: an executable that binds shape operands at a call cannot be saved."""
-        return TilewrightSession(_compile(model, spec, settings), _precision(spec, settings))
+        executable = _compile(model, spec, settings)
+        return TilewrightSession(executable, _precision(spec, settings), settings.precision)
 
 
 def _facts(segment: Any) -> list[dict[str, Any]]:
@@ -121,7 +123,8 @@ def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable
 
 
 def _precision(spec: EngineSpec, settings: Settings) -> str:
-    return one_of("tilewright", "precision", spec.options.get("precision", settings.precision), PRECISIONS)
+    asked = spec.options.get("precision", settings.precision)
+    return one_of("tilewright", "precision", asked, tuple(tw.PRECISIONS))
 
 
 def _without(spec: EngineSpec, settings: Settings) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.config import CompileOptions, default_cache_dir
+from tilewright.config import PRECISIONS, CompileOptions, default_cache_dir
 from tilewright.errors import UsageError
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")]
@@ -26,7 +26,9 @@ def _common(
     machine: Annotated[
         Path | None, typer.Option(metavar="PROFILE", help="compile for the machine of this JSON file")
     ] = None,
-    precision: Annotated[str, typer.Option(help="the contract for accuracy: fp32")] = "fp32",
+    precision: Annotated[
+        str, typer.Option(metavar="MODE", help=f"the contract for accuracy: {', '.join(PRECISIONS)}")
+    ] = "fp32",
     threads: Annotated[int | None, typer.Option(metavar="N", help="default: all usable CPUs")] = None,
     dim: Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=N", help="bind a named dimension; repeat it")

@@ -51,6 +51,9 @@ def test_the_second_compilation_comes_from_the_cache(network, image, cache_dir):
     np.testing.assert_array_equal(first(image), again(image))
     tw.compile(network, dims=DIMS, cache_dir=cache_dir, opt_level=1)
     assert len(_artefacts(cache_dir)) == 2
+    fast = tw.compile(network, dims=DIMS, cache_dir=cache_dir, precision="fp32-fast")
+    assert len(_artefacts(cache_dir)) == 3
+    assert fast.package.info["precision"] == "fp32-fast"
 
 
 def test_a_damaged_cache_is_repaired(network, image, cache_dir):

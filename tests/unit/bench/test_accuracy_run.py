@@ -10,7 +10,7 @@ from PIL import Image
 from virtual_world import FakeEngine
 
 from tilewright.errors import DataError, UsageError
-from tilewright_bench.accuracy.command import measure_accuracy
+from tilewright_bench.accuracy.command import flip_warnings, measure_accuracy
 from tilewright_bench.accuracy.driver import Task
 from tilewright_bench.engines import registry
 from tilewright_bench.engines.base import Arrays, EngineSpec, Prepared, Session, Settings, Tensor
@@ -98,6 +98,12 @@ def test_rows_pairs_and_flips(images: ImageSet, tiny_model: Path) -> None:
     assert flips == [("1.png", 1, 1, 2), ("2.png", 2, 2, 3)]
     margin = (np.exp(4) - 1) / (np.exp(4) + 25)
     assert pair["max_margin_of_flip"] == pytest.approx(margin)
+
+
+def test_a_flip_beyond_the_contract_is_a_warning() -> None:
+    pair = {"model": "m", "a": "one", "b": "two", "precision": "fp32-fast", "max_margin_of_flip": 2e-3}
+    (warning,) = flip_warnings([pair, {**pair, "max_margin_of_flip": 9e-4}, {**pair, "precision": "fp32"}])
+    assert "m: one and two disagree on a top-1 class by a margin of 2.0e-03" in warning
 
 
 def test_an_offset_moves_classes_back_to_those_of_the_data(images: ImageSet, tiny_model: Path) -> None:

@@ -29,6 +29,22 @@ def test_the_reference_is_float64(tiny_model: Path) -> None:
     np.testing.assert_allclose(output, np.full((1, 3), 4 * float(np.float32(0.1))), rtol=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("run", "option", "row", "limit"),
+    [
+        ("fp32", "", "fp32", None),
+        ("fp32-fast", "", "fp32-fast", 1e-4),
+        ("fp32-fast", ",precision=fp32", "fp32-fast", None),  # keeps the looser contract too
+        ("fp32", ",precision=fp32-fast", "fp32-fast", 1e-4),
+    ],
+)
+def test_the_class_of_a_row(tiny_model: Path, tmp_path: Path, run: str, option: str, row: str, limit) -> None:
+    spec = parse_engine(f"tilewright:numpy{option}")
+    settings = Settings(threads=1, precision=run, dims={"batch": 1})
+    session = engine_of(spec).open(tiny_model, spec, settings, tmp_path)
+    assert (session.precision, session.l2_limit) == (row, limit)
+
+
 @pytest.mark.parametrize("option", ["opt=9", "precision=fp7"])
 def test_unknown_values_are_refused(tiny_model: Path, tmp_path: Path, option: str) -> None:
     spec = parse_engine(f"tilewright:numpy,{option}")
