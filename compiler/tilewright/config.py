@@ -11,8 +11,8 @@ from platformdirs import user_cache_path
 
 from tilewright.errors import UsageError
 
-# Precision modes with the relative L2 error that each allows; None: that depends on another engine's error, see
-# docs/precision.md.
+# Precision modes with the relative L2 error that each allows; None: that depends on another engine's error
+# (docs/precision.md).
 PRECISIONS: Mapping[str, float | None] = {"fp32": None, "fp32-fast": 1e-4}
 # `matrix` forbids matrix units (AMX). No template uses them yet, so that plain vector code is what there is.
 ABLATIONS = ("fusion", "storage", "packing", "winograd", "direct", "matrix")
