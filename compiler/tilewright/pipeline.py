@@ -15,6 +15,7 @@ from tilewright.passes.fold_batch_norm import FoldBatchNorm
 from tilewright.passes.fold_pad import FoldPad
 from tilewright.passes.fuse import Fuse
 from tilewright.passes.identity import Identity
+from tilewright.passes.im2col import Im2col
 from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
@@ -71,11 +72,21 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
 
 
 def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass, ...]:
-    """What -O3 adds, as the target wishes; Winograd's template needs the storages that it wishes for."""
-    if level < 3 or "storage" in without:
+    """What -O3 adds: the algorithms of convolutions, then storages, as the target wishes.
+
+    Winograd's template needs the storages that it wishes for, packed weights included.
+    """
+    if level < 3:
         return ()
-    winograd = () if "winograd" in without else (Winograd(target),)
-    return (*winograd, ChooseStorage(target), Dce())
+    if "direct" in without:
+        algorithm: tuple[Pass, ...] = (Im2col(),)
+    elif {"winograd", "storage", "packing"} & set(without):
+        algorithm = ()
+    else:
+        algorithm = (Winograd(target),)
+    if "storage" in without:
+        return algorithm
+    return (*algorithm, ChooseStorage(target, packing="packing" not in without), Dce())
 
 
 def program_passes_for(level: int) -> tuple[ProgramPass, ...]:

@@ -19,6 +19,7 @@ from tilewright.passes.fold_batch_norm import FoldBatchNorm
 from tilewright.passes.fold_pad import FoldPad
 from tilewright.passes.fuse import Fuse
 from tilewright.passes.identity import Identity
+from tilewright.passes.im2col import Im2col
 from tilewright.passes.lower import Lower
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
@@ -40,6 +41,7 @@ PASSES: dict[str, type[Pass]] = {
         SimplifyTranspose,
         SimplifyReshape,
         Lower,
+        Im2col,
         SliceSplits,
         Fuse,
     )

@@ -9,6 +9,7 @@
    guard is left in the convolution's loops.
 5. A Pack of a Constant is computed at once.
 6. What a loop body captures is packed in front of the loop.
+7. Without packing, only first operands get the storage that is wished; weights stay as the model has them.
 
     %c = Conv(%x, %w)            ->   %p = Pack(%x) {acdb+...}    %c = Conv(%p, %wp) {padded_by_halo=true}
     %r = Relu(%c)                     %r = Relu(%c)  (acdb)       ... Unpack at the function's outputs
@@ -29,17 +30,19 @@ from tilewright.storage import PLAIN, Storage, Wish
 
 @dataclass(frozen=True)
 class ChooseStorage:
-    """costs: the target's wishes. Bodies are treated with the node that holds them, see case 6.
+    """costs: the target's wishes; packing: see case 7. Bodies are treated with the node that holds them, see
+    case 6.
 
     Runs once: a second run would add Packs and Unpacks around those of the first.
     """
 
     name: ClassVar[str] = "storage"
     costs: Costs
+    packing: bool = True
 
     def run(self, function: Function) -> bool:
         """Choose storages in the function and in all bodies; tells whether anything changed."""
-        return _Choice(function, self.costs).run()
+        return _Choice(function, self.costs, self.packing).run()
 
 
 @dataclass
@@ -48,13 +51,14 @@ class _Choice:
 
     function: Function
     costs: Costs
+    packing: bool
     outer: _Choice | None = None
     node: Node | None = None
     packs: dict[tuple[Value, Storage], Value] = field(default_factory=dict)
     nodes: list[Node] = field(default_factory=list)
 
     def run(self) -> bool:
-        asked = ((node, self.costs.wish(node)) for node in self.function.nodes)
+        asked = ((node, self._wish(node)) for node in self.function.nodes)
         wishes = {node: wish for node, wish in asked if wish is not None}
         given = granted(self.function, wishes, self.costs)
         halos = {
@@ -63,7 +67,7 @@ class _Choice:
         changed = False
         for node in self.function.nodes:
             for body in node.bodies:
-                changed |= _Choice(body, self.costs, self, node).run()
+                changed |= _Choice(body, self.costs, self.packing, self, node).run()
             if node in given:
                 self._grant(node, wishes[node])
             elif follows(node):
@@ -76,6 +80,12 @@ class _Choice:
         self.function.nodes = self.nodes
         self._add_halos(halos)
         return changed
+
+    def _wish(self, node: Node) -> Wish | None:
+        wish = self.costs.wish(node)
+        if wish is None or self.packing:
+            return wish
+        return replace(wish, inputs=(wish.inputs[0], *(PLAIN for _ in wish.inputs[1:])))
 
     def _grant(self, node: Node, wish: Wish) -> None:
         for position, storage in enumerate(wish.inputs):

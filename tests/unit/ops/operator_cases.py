@@ -116,6 +116,7 @@ def _convolution() -> Iterator[Case]:
         yield Case("Conv", [two, normal(6, 2, 3, 3)], {**attrs, "group": 2}, **near)
         yield Case("Conv", [two, normal(4, 1, 3, 3), normal(4)], {**attrs, "group": 4}, **near)
         yield Case("Conv", [two, normal(8, 1, 3, 3)], {**attrs, "group": 4}, **near)
+        yield Case("Patches", [two], {**attrs, "kernel_shape": (3, 2), "group": 2})
     yield Case("Conv", [two, normal(3, 4, 1, 1)], **near)
     yield Case("Conv", [normal(0, 4, 5, 5), normal(3, 4, 3, 3)], {"pads": (1, 1, 1, 1)}, **near)
     yield Case("Conv", [normal(0, 2, 5, 5), normal(2, 1, 3, 3)], {"group": 2}, **near)
@@ -126,6 +127,9 @@ def _convolution() -> Iterator[Case]:
         "Conv", [normal(1, 2, 9), normal(3, 2, 4), normal(3)], {"pads": (1, 2), "strides": (2,)}, **near
     )
     yield Case("Conv", [normal(1, 2, 4, 5, 3), normal(3, 2, 2, 2, 2)], {"pads": (1, 0, 1, 0, 1, 0)}, **near)
+    yield Case("Patches", [normal(1, 2, 9)], {"kernel_shape": (4,), "pads": (1, 2), "strides": (2,)})
+    yield Case("Patches", [normal(1, 2, 4, 5, 3)], {"kernel_shape": (2, 2, 1), "pads": (1, 0, 1, 0, 1, 0)})
+    yield Case("Patches", [normal(0, 4, 5, 5)], {"kernel_shape": (3, 3)})
     for dtype in HALVES:
         halves = [normal(1, 2, 4, 4, dtype=dtype), normal(3, 2, 2, 2, dtype=dtype), normal(3, dtype=dtype)]
         yield Case("Conv", halves, {"pads": (1, 0, 0, 1)}, rtol=0.02, atol=0.02)

@@ -18,7 +18,7 @@ class _Blocked:
     def wish(self, node: Node) -> Wish | None:
         if node.op == "Conv":
             return Wish((LAST, Storage("Acdb4a"), None), LAST, HALO if any(node.attrs["pads"]) else ())
-        return Wish((PLAIN, Storage("Ba4b"), PLAIN), PLAIN) if node.op == "Gemm" else None
+        return Wish((PLAIN, Storage("Ba4b"), PLAIN), PLAIN) if node.op in ("Gemm", "MatMul") else None
 
     def pack_cost(self, type: TensorType) -> float:
         return 0.0
@@ -57,6 +57,18 @@ def test_weights_that_are_constants_are_packed_at_once():
     packed = node_of(function, "Conv").operand(1)
     assert isinstance(packed, Constant)
     np.testing.assert_array_equal(packed.data, Storage("Acdb4a").pack(weights.data))
+
+
+def test_without_packing_activations_are_packed_and_weights_stay():
+    graph = Graph()
+    weights = graph.weights(4, 4, 3, 3)
+    y = conv(graph, graph.input(1, 4, 5, 5), weights)
+    product = graph.op("MatMul", graph.op("Reshape", y, shape=(4, 25)), graph.weights(25, 8))
+    function = fires(graph.returning(product), ChooseStorage(_Blocked(), packing=False), final=False)
+    found = node_of(function, "Conv")
+    assert found.operand(1) is weights
+    assert found.operand(0).type.storage == Storage("acdb", HALO)
+    assert node_of(function, "MatMul").operand(1).type.storage == PLAIN
 
 
 def test_weights_that_are_inputs_are_packed_by_a_kernel():

@@ -41,6 +41,8 @@ class CpuCosts:
             return self._convolution(node)
         if node.op == "WinogradConv":
             return self._winograd(node)
+        if node.op == "Patches":
+            return _patches(node)
         if node.op in POOLS:
             last = channels_last(len(node.output.shape))
             taps = prod(node.attrs["kernel_shape"])
@@ -119,6 +121,16 @@ class CpuCosts:
         width = tile.vectors * self.machine.lanes(32)
         packed = Storage(f"Ab{width}a") if transposed else Storage(f"Ba{width}b")
         return Wish((PLAIN, packed, PLAIN), PLAIN)
+
+
+def _patches(node: Node) -> Wish | None:
+    """Copies, equally good either way: the product that reads them decides."""
+    x, attrs = node.operand(0), attributes(node)
+    if x.dtype != F32:
+        return None
+    last = channels_last(len(x.shape))
+    over = windows("Patches", x.shape, attrs["kernel_shape"], attrs)
+    return Wish((last,), last, _halo([(a.before, a.after) for a in over]), gain=0.0)
 
 
 def channels_last(rank: int) -> Storage:
