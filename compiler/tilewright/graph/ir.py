@@ -55,6 +55,7 @@ class Node:
 
     bodies: sub-functions of control flow, or the one body of a Fused node, with inputs like the node's.
     origin: names of the model's nodes that this one came from, for errors and reports.
+    notes: why passes chose what they chose for it, by subject, as JSON values; no part of the text.
     """
 
     op: str
@@ -64,6 +65,7 @@ class Node:
     outputs: list[Value] = field(default_factory=list)
     bodies: tuple[Function, ...] = ()
     origin: tuple[str, ...] = ()
+    notes: dict[str, Any] = field(default_factory=dict)
 
     @property
     def output(self) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -63,8 +63,10 @@ class Target(Protocol):
         """Cycles of bringing a tensor of this type into another storage."""
         ...
 
-    def algorithm(self, node: Node) -> str:
-        """By which algorithm a convolution is expected to be fastest: `direct` or `winograd`."""
+    def algorithms(self, node: Node) -> Mapping[str, float]:
+        """Expected cycles of a convolution by each algorithm, `direct` and `winograd`; empty where there is
+        only one.
+        """
         ...
 
     def schedule(self, group: Group) -> Choice:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from tilewright.graph.ir import Node
@@ -22,6 +23,8 @@ class Costs(Protocol):
         """Cycles of bringing a tensor of this type into another storage."""
         ...
 
-    def algorithm(self, node: Node) -> str:
-        """By which algorithm a convolution is expected to be fastest: `direct` or `winograd`."""
+    def algorithms(self, node: Node) -> Mapping[str, float]:
+        """Expected cycles of a convolution by each algorithm, `direct` and `winograd`; empty where there is
+        only one.
+        """
         ...

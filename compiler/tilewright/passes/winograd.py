@@ -26,7 +26,7 @@ class Winograd(FunctionPass):
     costs: Costs
 
     def transform(self, function: Function) -> bool:
-        chosen = [n for n in function.nodes if suits(n) and self.costs.algorithm(n) == "winograd"]
+        chosen = [node for node in function.nodes if suits(node) and self._pays(node)]
         for node in chosen:
             weights = node.operand(1)
             assert isinstance(weights, Constant)
@@ -35,6 +35,13 @@ class Winograd(FunctionPass):
             node.op = "WinogradConv"
             node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
         return bool(chosen)
+
+    def _pays(self, node: Node) -> bool:
+        cycles = self.costs.algorithms(node)
+        best = min(cycles, key=cycles.__getitem__, default="direct")
+        if cycles:
+            node.notes["algorithm"] = {"chosen": best, "cycles": {k: round(v) for k, v in cycles.items()}}
+        return best == "winograd"
 
 
 def suits(node: Node) -> bool:

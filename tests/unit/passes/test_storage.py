@@ -23,8 +23,8 @@ class _Blocked:
     def pack_cost(self, type: TensorType) -> float:
         return 0.0
 
-    def algorithm(self, node: Node) -> str:
-        return "direct"
+    def algorithms(self, node: Node) -> dict[str, float]:
+        return {}
 
 
 STORAGE = ChooseStorage(_Blocked())

@@ -24,15 +24,15 @@ class Always:
     def wish(self, node):
         return None
 
-    def algorithm(self, node):
-        return "winograd"
+    def algorithms(self, node):
+        return {"direct": 9.4, "winograd": 4.0}
 
 
 class Never(Always):
     """A target for which it never does."""
 
-    def algorithm(self, node):
-        return "direct"
+    def algorithms(self, node):
+        return {"direct": 9.0, "winograd": 9.0}
 
 
 def convolution(size, kernel=3, strides=(1, 1), dilations=(1, 1), group=1, pads=(1, 1, 1, 1), constant=True):
@@ -113,3 +113,16 @@ def test_the_pass_keeps_names_and_numbers(bias):
 
 def test_not_where_the_target_expects_no_gain():
     keeps(convolution((8, 8)), Winograd(Never()))
+
+
+@pytest.mark.parametrize(
+    ("target", "chosen", "cycles"),
+    [
+        (Always(), "winograd", {"direct": 9, "winograd": 4}),
+        (Never(), "direct", {"direct": 9, "winograd": 9}),
+    ],
+)
+def test_the_costs_that_were_compared_are_noted(target, chosen, cycles):
+    function = convolution((8, 8))
+    Winograd(target).run(function)
+    assert function.nodes[0].notes["algorithm"] == {"chosen": chosen, "cycles": cycles}

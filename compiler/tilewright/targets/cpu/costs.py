@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from string import ascii_lowercase
@@ -23,6 +24,7 @@ TRANSFORM_IN, TRANSFORM_OUT = 120, 100
 # Cycles a vector of results and a tap that channels-last templates save against plain ones, measured:
 # depth-wise and pooling windows of stride 1 and above, and products over channels.
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
+UNITS = 2  # vector multiply-adds of one cycle
 PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -84,17 +86,20 @@ class CpuCosts:
         width = tile.vectors * self.machine.lanes(32)
         return Wish((last, Storage(f"aBc{width}b"), None), last, halo)
 
-    def algorithm(self, node: Node) -> str:
-        """Winograd saves 5 of 9 multiplications and pays for them with adds, loads and stores a channel."""
+    def algorithms(self, node: Node) -> Mapping[str, float]:
+        """Cycles of a 3x3 convolution: Winograd saves 5 of 9 multiplications and pays for them with adds,
+        loads and stores a channel.
+        """
         x, y = node.operand(0), node.output
         if x.dtype != F32 or len(x.shape) != 4:
-            return "direct"
+            return {}
         channels, columns = x.shape[1], y.shape[1]
         count = x.shape[0] * tiles(y.shape[2]) * tiles(y.shape[3])
         direct = 9 * channels * columns * x.shape[0] * y.shape[2] * y.shape[3]
         product = WINDOW * WINDOW * channels * columns * count
         transforms = count * (TRANSFORM_IN * channels + TRANSFORM_OUT * columns)
-        return "winograd" if product + transforms < direct else "direct"
+        a_cycle = UNITS * self.machine.lanes(32)
+        return {"direct": direct / a_cycle, "winograd": (product + transforms) / a_cycle}
 
     def pack_cost(self, type: TensorType) -> float:
         """Cycles of a transposition."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tilewright.config import CompileOptions, default_cache_dir
@@ -54,9 +55,9 @@ class CpuTarget:
         """A transposition, or a copy at least."""
         return CpuCosts(self.machine).pack_cost(type)
 
-    def algorithm(self, node: Node) -> str:
-        """Winograd where its transforms cost less than the multiplications saved: see costs.py."""
-        return CpuCosts(self.machine).algorithm(node)
+    def algorithms(self, node: Node) -> Mapping[str, float]:
+        """Direct convolution and Winograd: see costs.py."""
+        return CpuCosts(self.machine).algorithms(node)
 
     def assemble(self, program: Program, plan: Plan) -> Segment:
         """Objects of all kernels, from the cache where they are known, linked with the entry and the pool.

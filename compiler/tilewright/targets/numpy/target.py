@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -36,9 +36,9 @@ class NumpyTarget:
         """Nothing asks: no wish here is for other than plain activations."""
         return 0.0
 
-    def algorithm(self, node: Node) -> str:
+    def algorithms(self, node: Node) -> Mapping[str, float]:
         """The oracle computes what the model says."""
-        return "direct"
+        return {}
 
     def wish(self, node: Node) -> Wish | None:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,9 @@ class OpenClTarget:
         """Nothing asks: no wish here is for other than plain activations."""
         return 0.0
 
-    def algorithm(self, node: Node) -> str:
+    def algorithms(self, node: Node) -> Mapping[str, float]:
         """There is one template for convolutions."""
-        return "direct"
+        return {}
 
     def schedule(self, group: Group) -> Choice:
         return schedule_generic(group)
