@@ -10,7 +10,6 @@ from pathlib import Path
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Module
 from tilewright.graph.text import print_function, write_text
-from tilewright.loops.text import format_kernel
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.program.text import print_program
@@ -48,7 +47,7 @@ class Dump:
             return
         _write(self._next(f"{stage}.program.txt"), print_program(program))
         for name, kernel in program.kernels.items():
-            _write(self._folder / "kernels" / f"{_file_name(name)}.txt", format_kernel(kernel))
+            _write(self._folder / "kernels" / f"{_file_name(name)}.txt", kernel.text)
 
     def planned(self, program: Program, plan: Plan) -> None:
         """The program as it is assembled, with its memory plan."""

@@ -11,6 +11,7 @@ from tilewright.config import CompileOptions
 from tilewright.dtypes import DTYPES
 from tilewright.errors import UsageError
 from tilewright.loops.ir import Kernel, Role
+from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.planner import plan
 from tilewright.segment import Segment
@@ -36,7 +37,7 @@ def program_of(kernel: Kernel) -> Program:
     memories = [Memory(p.name, p.dtype, p.shape, Space.MUTABLE, p.shape) for p in kernel.params]
     operands = tuple(Operand(m, role) for m, role in zip(memories, kernel.roles, strict=True))
     program = Program("one", body=(CallKernel(kernel.name, operands, (kernel.name,)),))
-    program.kernels[kernel.name] = kernel
+    program.kernels[kernel.name] = Callee.of(kernel)
     for memory, role in zip(memories, kernel.roles, strict=True):
         ports = program.inputs if role == Role.IN else program.outputs
         ports.append((memory.name, memory))

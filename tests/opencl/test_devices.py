@@ -19,6 +19,7 @@ from tilewright.dtypes import F32
 from tilewright.errors import ArtefactError, CodegenError, UsageError
 from tilewright.expr import Var, const, read
 from tilewright.loops.ir import Allocate, Buffer, For, Kernel, LoopKind, Role, Store
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Branch, CallKernel, Copy, Loop, Memory, Operand, Program, Space
 from tilewright.program.planner import plan
 from tilewright.segment import Segment
@@ -169,7 +170,7 @@ def test_loops_slices_copies_and_branches_of_a_program(target):
     program = Program(
         "p", inputs=[("in", x), ("flag", flag)], outputs=[("out", out), ("last", last)], body=body
     )
-    program.kernels["double"] = kernel
+    program.kernels["double"] = Callee.of(kernel)
     loaded = OpenClDevice().load(target.assemble(program, plan(program)), THREADS)
     data = np.arange(12, dtype=np.float32).reshape(3, 4)
     for taken in (False, True):

@@ -41,7 +41,17 @@ _OPS = {symbol: op for op, symbol in SYMBOLS.items()}
 
 def parse_kernel(text: str) -> Kernel:
     """The kernel that a text describes. Raises ParseError naming the line."""
-    return _Parser(text).kernel()
+    parser = _Parser(text)
+    signature = parser.signature()
+    return signature.with_body(parser.block())
+
+
+def parse_signature(text: str) -> Kernel:
+    """The kernel that a text describes, without its body: the first line alone is read.
+
+    Raises ParseError when that line does not describe a kernel.
+    """
+    return _Parser(text.partition("\n")[0]).signature()
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,8 @@ class _Parser:
         self.at = 0
         self.buffers: dict[str, Buffer] = {}
 
-    def kernel(self) -> Kernel:
+    def signature(self) -> Kernel:
+        """What stands before the body, with an empty one."""
         self.expect("kernel")
         name = self.take().text
         self.expect("(")
@@ -74,7 +85,7 @@ class _Parser:
             self.expect(",")
             inplace.append((first, self.integer()))
             self.expect(")")
-        return Kernel(name, tuple(params), tuple(roles), self.block(), tuple(inplace))
+        return Kernel(name, tuple(params), tuple(roles), Block(()), tuple(inplace))
 
     def block(self) -> Stmt:
         self.expect("{")

@@ -18,6 +18,7 @@ from tilewright.ops.bounded import at_bounds, count_of
 from tilewright.ops.control import CONTROL_FLOW, LOOP_OPERANDS
 from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import operator_of
+from tilewright.program.callee import Callee
 from tilewright.program.ir import (
     UNBOUNDED,
     Branch,
@@ -130,7 +131,7 @@ class _Build:
         arguments += self._scratch(self.result.kernels[name])
         return CallKernel(name, tuple(arguments), node.origin or (node.name,))
 
-    def _scratch(self, kernel: Kernel) -> list[Operand]:
+    def _scratch(self, kernel: Callee) -> list[Operand]:
         """Memory of their own for a kernel's scratch parameters."""
         wanted = [b for b, role in zip(kernel.params, kernel.roles, strict=True) if role == Role.SCRATCH]
         memories = [Memory(self._unique(f"{kernel.name}:{b.name}"), b.dtype, b.shape) for b in wanted]
@@ -156,7 +157,7 @@ class _Build:
         return self.known[key]
 
     def _keep(self, kernel: Kernel, notes: dict[str, str]) -> str:
-        self.result.kernels[kernel.name] = kernel
+        self.result.kernels[kernel.name] = Callee.of(kernel)
         self.result.notes[kernel.name] = notes
         return kernel.name
 

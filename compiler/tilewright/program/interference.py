@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from tilewright.loops.ir import Kernel
+from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Copy, Instruction, Memory, Operand, Program, Space
 from tilewright.program.liveness import Liveness, Point, analyse, writes
 from tilewright.program.rewrite import map_body, map_operands, operand_bytes
@@ -94,7 +94,7 @@ def _is_idle(instruction: Instruction) -> bool:
     return target.memory.name == source.memory.name and target.index == source.index
 
 
-def inplace_pairs(kernel: Kernel, args: tuple[Operand, ...]) -> Iterator[tuple[Operand, Operand]]:
+def inplace_pairs(kernel: Callee, args: tuple[Operand, ...]) -> Iterator[tuple[Operand, Operand]]:
     """(output, input) operands of a call that may be the same memory, as the kernel declares."""
     for out, source in kernel.inplace:
         same = kernel.params[out].dtype.bits == kernel.params[source].dtype.bits

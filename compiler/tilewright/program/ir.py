@@ -15,7 +15,8 @@ from math import prod
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.loops.ir import Kernel, Role
+from tilewright.loops.ir import Role
+from tilewright.program.callee import Callee
 from tilewright.storage import PLAIN, Storage
 
 UNBOUNDED = (1 << 63) - 1  # the trips of a loop that only memory ends
@@ -148,7 +149,7 @@ class Program:
     inputs: list[tuple[str, Memory]] = field(default_factory=list)
     outputs: list[tuple[str, Memory]] = field(default_factory=list)
     body: tuple[Instruction, ...] = ()
-    kernels: dict[str, Kernel] = field(default_factory=dict)
+    kernels: dict[str, Callee] = field(default_factory=dict)
     # for each kernel: template, schedule text and where the schedule came from, for `inspect`
     notes: dict[str, dict[str, str]] = field(default_factory=dict)
     # outputs whose size along an axis is a count: (axis, name of the output that holds the count)

@@ -10,7 +10,8 @@ import numpy as np
 
 from tilewright.dtypes import DTYPES
 from tilewright.errors import ParseError
-from tilewright.loops.ir import Kernel, Role
+from tilewright.loops.ir import Role
+from tilewright.program.callee import Callee
 from tilewright.program.ir import (
     Alloc,
     Branch,
@@ -41,7 +42,7 @@ _SPACES = {
 }
 
 
-def parse_program(text: str, constants: Mapping[str, np.ndarray], kernels: Mapping[str, Kernel]) -> Program:
+def parse_program(text: str, constants: Mapping[str, np.ndarray], kernels: Mapping[str, Callee]) -> Program:
     """The program of a text. Raises ParseError.
 
     constants: arrays by the sha256 of their bytes; kernels: loop programs by name.
@@ -52,7 +53,7 @@ def parse_program(text: str, constants: Mapping[str, np.ndarray], kernels: Mappi
 class _Parser:
     """A cursor over the tokens; each method reads one piece of grammar."""
 
-    def __init__(self, text: str, constants: Mapping[str, np.ndarray], kernels: Mapping[str, Kernel]) -> None:
+    def __init__(self, text: str, constants: Mapping[str, np.ndarray], kernels: Mapping[str, Callee]) -> None:
         self._tokens = _tokens(text)
         self._at = 0
         self._data = constants

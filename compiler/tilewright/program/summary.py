@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilewright.program.count import count_operations
 from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Program
 from tilewright.program.plan import Plan
 from tilewright.program.rewrite import all_memories, operand_bytes
@@ -24,7 +23,7 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     moved: Counter[str] = Counter()
     origins: dict[str, list[str]] = {}
     copies = 0
-    operations = {name: count_operations(kernel.body) for name, kernel in program.kernels.items()}
+    operations = {name: kernel.operations for name, kernel in program.kernels.items()}
     for instruction, times in _with_times(program.body, 1):
         if isinstance(instruction, Copy):
             copies += times

@@ -12,6 +12,7 @@ from tilewright.config import CompileOptions
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Kernel, Role
 from tilewright.machine import Machine
+from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.plan import Plan
 from tilewright.segment import Segment
@@ -67,7 +68,7 @@ def program_of(kernel: Kernel) -> tuple[Program, Plan]:
         inputs=[(m.name, m) for m, role in pairs if role in (Role.IN, Role.INOUT)],
         outputs=[(m.name, m) for m, role in pairs if role in (Role.OUT, Role.INOUT)],
         body=(CallKernel(kernel.name, tuple(Operand(m, role) for m, role in pairs)),),
-        kernels={kernel.name: kernel},
+        kernels={kernel.name: Callee.of(kernel)},
     )
     return program, Plan(offsets, 0, end, 0, 0, 0)
 

@@ -17,6 +17,7 @@ from tilewright.dtypes import BOOL, F32
 from tilewright.errors import ArtefactError, CodegenError
 from tilewright.expr import Var, add, const, mul, read
 from tilewright.loops.ir import Buffer, For, Kernel, LoopKind, Role, Store
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Memory, Operand, Program, Space
 from tilewright.program.plan import Plan
 from tilewright.targets.cpu import device
@@ -156,7 +157,7 @@ def _run_program(
         inputs=[(n, m) for n, m in memories.items() if m.space == Space.MUTABLE and n in arrays],
         outputs=[("out", memories["out"])],
         body=body,
-        kernels={"accumulate": _accumulate()},
+        kernels={"accumulate": Callee.of(_accumulate())},
     )
     sizes = (ends[Space.ACTIVATION], ends[Space.MUTABLE], ends[Space.CONSTANT])
     plan = Plan(offsets, *sizes, 0, 0)
@@ -220,7 +221,7 @@ def test_buffer_without_a_place_is_refused(cache_dir: Path) -> None:
     kernel = _accumulate()
     lost = Memory("lost", F32, (4,), Space.ACTIVATION, (4,))
     call = CallKernel("accumulate", (Operand(lost, Role.IN), Operand(lost, Role.INOUT)))
-    program = Program("program", body=(call,), kernels={"accumulate": kernel})
+    program = Program("program", body=(call,), kernels={"accumulate": Callee.of(kernel)})
     target = CpuTarget(host(), CompileOptions(cache_dir=cache_dir))
     with pytest.raises(CodegenError, match="'lost' has no place"):
         target.assemble(program, Plan({}, 0, 0, 0, 0, 0))

@@ -9,6 +9,7 @@ from tilewright.dtypes import BOOL, F32, I64
 from tilewright.expr import Var, binary, const, read
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Buffer, For, Kernel, Role, Store
+from tilewright.program.callee import Callee
 from tilewright.program.ir import (
     Branch,
     CallKernel,
@@ -85,7 +86,7 @@ def program(body, inputs=(), outputs=(), constants=()):
         inputs=[(m.name, m) for m in inputs],
         outputs=[(m.name, m) for m in outputs],
         body=tuple(body),
-        kernels=dict(KERNELS),
+        kernels={name: Callee.of(kernel) for name, kernel in KERNELS.items()},
         notes={
             name: {"template": "by hand", "schedule": "split(i, 4)\n{}", "source": "default"}
             for name in KERNELS
@@ -226,7 +227,7 @@ class Machine:
                 self.operand(instruction.target, turns)[...] = self.operand(instruction.source, turns)
             elif isinstance(instruction, CallKernel):
                 arrays = [self.operand(arg, turns) for arg in instruction.args]
-                interpret(self.program.kernels[instruction.kernel], arrays)
+                interpret(self.program.kernels[instruction.kernel].kernel, arrays)
 
     def loop(self, loop, turns):
         limit = loop.trips if loop.limit is None else int(self.operand(loop.limit, turns))

@@ -17,6 +17,7 @@ from tilewright.dtypes import F32
 from tilewright.errors import UsageError
 from tilewright.loops.ir import Role
 from tilewright.loops.parse import parse_kernel
+from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.planner import plan
 from tilewright.targets.cpu.device import CpuDevice
@@ -128,7 +129,7 @@ def _best_seconds(target: CpuTarget, text: str, constants: dict[str, np.ndarray]
         outputs=[(m.name, m) for m, role in pairs if role == Role.OUT],
         constants={m.name: (m, constants[m.name]) for m in memories if m.name in constants},
         body=(CallKernel(kernel.name, tuple(Operand(m, role) for m, role in pairs)),),
-        kernels={kernel.name: kernel},
+        kernels={kernel.name: Callee.of(kernel)},
     )
     loaded = CpuDevice().load(target.assemble(program, plan(program)), threads)
     inputs = [np.full(m.shape, 0.5, F32.numpy) for _, m in program.inputs]

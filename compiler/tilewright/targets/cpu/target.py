@@ -64,7 +64,7 @@ class CpuTarget:
 
         Raises CodegenError naming a kernel that cannot be compiled, and CacheError.
         """
-        texts = {name: kernel_text(kernel, self.machine) for name, kernel in program.kernels.items()}
+        texts = {name: kernel_text(callee.kernel, self.machine) for name, callee in program.kernels.items()}
         # kernels that differ in their names alone are one function of the image
         symbols: dict[str, str] = {}
         parts: dict[str, Part] = {}

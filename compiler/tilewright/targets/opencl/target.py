@@ -63,7 +63,7 @@ class OpenClTarget:
     def assemble(self, program: Program, plan: Plan) -> Segment:
         """One OpenCL program and its launches. Raises CodegenError naming a kernel that cannot run."""
         names = Names()
-        phases = {name: generate(kernel, names) for name, kernel in program.kernels.items()}
+        phases = {name: generate(callee.kernel, names) for name, callee in program.kernels.items()}
         for name, parts in phases.items():
             for part in parts:
                 self._check(name, part)
