@@ -28,3 +28,16 @@ class Costs(Protocol):
         only one.
         """
         ...
+
+
+def choose_algorithm(node: Node, costs: Costs) -> str | None:
+    """The algorithm of fewest cycles, the first of equal ones; None where there is no choice.
+
+    What was compared becomes the node's note `algorithm`.
+    """
+    cycles = costs.algorithms(node)
+    if not cycles:
+        return None
+    chosen = min(cycles, key=cycles.__getitem__)
+    node.notes["algorithm"] = {"chosen": chosen, "cycles": {name: round(n) for name, n in cycles.items()}}
+    return chosen

@@ -15,7 +15,7 @@ from tilewright.graph.ir import Constant, Function, Node
 from tilewright.ops.declaration import attributes
 from tilewright.ops.winograd import transform_weights
 from tilewright.passes.base import FunctionPass
-from tilewright.passes.costs import Costs
+from tilewright.passes.costs import Costs, choose_algorithm
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,11 @@ class Winograd(FunctionPass):
     costs: Costs
 
     def transform(self, function: Function) -> bool:
-        chosen = [node for node in function.nodes if suits(node) and self._pays(node)]
+        chosen = [
+            node
+            for node in function.nodes
+            if suits(node) and choose_algorithm(node, self.costs) == "winograd"
+        ]
         for node in chosen:
             weights = node.operand(1)
             assert isinstance(weights, Constant)
@@ -35,13 +39,6 @@ class Winograd(FunctionPass):
             node.op = "WinogradConv"
             node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
         return bool(chosen)
-
-    def _pays(self, node: Node) -> bool:
-        cycles = self.costs.algorithms(node)
-        best = min(cycles, key=cycles.__getitem__, default="direct")
-        if cycles:
-            node.notes["algorithm"] = {"chosen": best, "cycles": {k: round(v) for k, v in cycles.items()}}
-        return best == "winograd"
 
 
 def suits(node: Node) -> bool:
