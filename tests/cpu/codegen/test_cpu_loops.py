@@ -311,4 +311,28 @@ def test_scalar_registers_in_a_parallel_loop_leave_no_stack_traffic(machine: Mac
     body = For(i, const(4), Allocate(total, row), LoopKind.PARALLEL)
     task = assembly(kernel_text(kernel(body, x, y), machine), machine).partition("kernel.task0:")[2]
     assert "ret" in task
-    assert "rsp" not in task.partition("ret")[0]
+    assert "(%rsp" not in task.partition("ret")[0]
+
+
+def test_spilled_vectors_lie_aligned(machine: Machine) -> None:
+    from tilewright.targets.cpu.codegen import kernel_text
+    from tilewright.targets.cpu.objects import assembly
+
+    lanes = machine.lanes(32)
+    count = 2 * machine.registers
+    x, y = Buffer("x", F32, (4, 8, count, lanes)), Buffer("y", F32, (4, count, lanes))
+    sums = Buffer("r", F32, (count, lanes), "register")
+
+    def tile(value: Stmt) -> Stmt:
+        return For(k, const(count), vector(lanes, value), LoopKind.UNROLLED)
+
+    row = seq(
+        tile(Store(sums, (k, v), const(0.0, F32))),
+        For(j, const(8), tile(Store(sums, (k, v), add(read(sums, (k, v)), read(x, (i, j, k, v)))))),
+        tile(Store(y, (i, k, v), read(sums, (k, v)))),
+    )
+    body = For(i, const(4), Allocate(sums, row), LoopKind.PARALLEL)
+    task = assembly(kernel_text(kernel(body, x, y), machine), machine).partition("kernel.task0:")[2]
+    spills = [line for line in task.partition("ret")[0].splitlines() if "(%rsp)" in line and "mov" in line]
+    assert spills
+    assert not [line for line in spills if "movups" in line]

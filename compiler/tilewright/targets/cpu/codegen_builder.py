@@ -55,7 +55,8 @@ class Module:
             *self.functions,
             *self.helpers.values(),
             *self.declarations.values(),
-            'attributes #0 = { nounwind "no-builtins" "frame-pointer"="none" }',
+            # without "stackrealign" LLVM spills vectors to slots that cross cache lines
+            'attributes #0 = { nounwind "no-builtins" "frame-pointer"="none" "stackrealign" }',
             'attributes #1 = { nounwind alwaysinline "no-builtins" }',
         ]
         return "\n".join(parts) + "\n"
