@@ -15,7 +15,7 @@ from tilewright.ops.windows import windows
 from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
-from tilewright.targets.cpu.schedules.tiles import tile_for
+from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
 
 # Vector operations of a tile and a channel, in units of one multiply-add: 16 loads, 48 additions, 16 stores,
@@ -67,9 +67,8 @@ class CpuCosts:
             gain *= self._vectors(y.type.size) * w.type.size / w.shape[0]
             return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain)
         depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
-        vectors = tile_for(y.shape[2:], columns, depth, self.machine).vectors
-        if group > 1:  # a panel must not reach into the next group
-            vectors = next((n for n in range(vectors, 0, -1) if columns % (n * lanes) == 0), 0)
+        best = tile_for(y.shape[2:], columns, depth, self.machine).vectors
+        vectors = panel_vectors(best, columns, group, lanes)
         if not vectors:
             return None
         width = vectors * lanes

@@ -11,7 +11,7 @@ def choose(group: Group, machine: Machine) -> Choice:
     """The first template that applies, most special first."""
     if winograd.applies(group):
         return winograd.schedule(group, machine)
-    if contraction.applies(group):
+    if contraction.applies(group, machine):
         return contraction.schedule(group, machine)
     if windowed.applies(group):
         return windowed.schedule(group, machine)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.expr import Call, Expr, children, reads_of
+from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
+from tilewright.types import TensorType
 
 PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
@@ -178,6 +181,14 @@ def memory_order(group: Group) -> list[int]:
     terms = group.output_types[0].storage.terms(len(shape))
     order = list(dict.fromkeys(axis for axis, _, _ in terms))
     return sorted(order, key=lambda axis: shape[axis] > 1)
+
+
+def place(type: TensorType, indices: Sequence[Expr], ranges: Bounds) -> Linear:
+    """The position in memory of an element, counted in elements."""
+    flat = Linear()
+    for index, extent in zip(type.storage.index(indices), type.physical_shape, strict=True):
+        flat = flat.times(extent).plus(linear(ranges.simplify(index)))
+    return flat
 
 
 def parallel_axis(extents: dict[str, int], order: list[str]) -> str | None:

@@ -1,7 +1,6 @@
-"""Template for convolutions and matrix products with a packed second operand: register tiles of rows by
-vectors of columns.
+"""Template for convolutions and matrix products: register tiles of rows by vectors of columns.
 
-for panel of columns:                       (one block of the packed operand)
+for panel of columns:                       (one block of the packed operand; see unpacked.py for others)
   for tile of rows:                         (parallel here, or over panels, whichever shares better)
     sums[rows, vectors] = 0                 in registers
     for taps, for input channel:
@@ -29,6 +28,7 @@ from tilewright.targets.cpu.schedules.common import (
     work,
 )
 from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
+from tilewright.targets.cpu.schedules.unpacked import unpacked_vectors
 
 COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs over columns
 
@@ -44,12 +44,19 @@ def long_row_axis(shape: Sequence[int], rows: Sequence[int]) -> int:
     return next((p for p in reversed(rows) if shape[p] > 1), rows[-1])
 
 
-def applies(group: Group) -> bool:
-    """A product whose second operand is packed, with nothing but element-wise work after it."""
+def applies(group: Group, machine: Machine) -> bool:
+    """A product with nothing but element-wise work after it, whose second operand is packed or can be read by
+    vectors of columns.
+    """
     if group.anchor_op not in COLUMNS or not one_result(group):
         return False
-    weights = [t.storage for t in group.input_types if t.storage.tag and panel_width(t.storage)]
-    return len(weights) == 1
+    packed = [t for t in group.input_types if t.storage.tag and panel_width(t.storage)]
+    return len(packed) == 1 or (not packed and unpacked_vectors(group, _column(group), machine) > 0)
+
+
+def _column(group: Group) -> int:
+    """The axis of the result that runs over columns."""
+    return COLUMNS[group.anchor_op] % len(group.outputs[0].shape)
 
 
 def schedule(group: Group, machine: Machine) -> Choice:
@@ -57,14 +64,14 @@ def schedule(group: Group, machine: Machine) -> Choice:
     frame = start(group, PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
-    rank = len(shape)
-    column = COLUMNS[group.anchor_op] % rank
-    (width,) = [panel_width(t.storage) for t in group.input_types if panel_width(t.storage)]
-    lanes = machine.lanes(32)
-    vectors = -(-width // lanes)
+    rank, column, lanes = len(shape), _column(group), machine.lanes(32)
     rows = [p for p in range(rank) if p != column]
     inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
     depth = work(group) // max(1, prod(shape))
+    packed = next((panel_width(t.storage) for t in group.input_types if panel_width(t.storage)), 0)
+    best = tile_for([shape[p] for p in inner], shape[column], depth, machine).vectors
+    width = packed or lanes * unpacked_vectors(group, column, machine, best)
+    vectors = -(-width // lanes)
     tile = tile_for([shape[p] for p in inner], width, depth, machine)
     extents: dict[str, int] = {}
     outer: list[str] = []

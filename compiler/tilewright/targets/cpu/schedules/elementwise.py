@@ -6,10 +6,8 @@ for axes in the order in which the result lies in memory (parallel outermost):
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tilewright.expr import Binary, Const, Expr, Read, Var, children, free_vars
-from tilewright.loops.affine import Bounds, Linear, linear
+from tilewright.loops.affine import Bounds, linear
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.lower import inlined_bodies
@@ -20,10 +18,10 @@ from tilewright.targets.cpu.schedules.common import (
     inline_elementwise,
     memory_order,
     parallel_axis,
+    place,
     work,
 )
 from tilewright.tensor.ir import stages_of
-from tilewright.types import TensorType
 
 MAX_VECTORS = 4
 MAX_MODULUS = 4  # turns of a loop that are written out because its remainder decides what is read
@@ -57,8 +55,8 @@ def turned_axis(s: Schedule, group: Group, order: list[int]) -> int | None:
     body = ranges.simplify(inlined_bodies(s, result.name)[0])
     if len(group.outputs) != 1 or len(group.inputs) != 1 or not isinstance(body, Read):
         return None
-    source = _place(group.input_types[0], body.indices, ranges)
-    target = _place(group.output_types[0], [a.var for a in result.axes], ranges)
+    source = place(group.input_types[0], body.indices, ranges)
+    target = place(group.output_types[0], [a.var for a in result.axes], ranges)
     last = result.axes[order[-1]].var if order else None
     if last is None or target.terms.get(last) != 1 or not source.terms.get(last):
         return None  # blocks of another axis lie innermost, or what is read stays the same
@@ -67,14 +65,6 @@ def turned_axis(s: Schedule, group: Group, order: list[int]) -> int | None:
     if any(not isinstance(atom, Var) and free_vars(atom) & moving for atom in (*source.terms, *target.terms)):
         return None
     return along[0] if along and along[0] != order[-1] and shape[order[-1]] > 1 else None
-
-
-def _place(type: TensorType, indices: Sequence[Expr], ranges: Bounds) -> Linear:
-    """The position in memory of an element."""
-    flat = Linear()
-    for index, extent in zip(type.storage.index(indices), type.physical_shape, strict=True):
-        flat = flat.times(extent).plus(linear(ranges.simplify(index)))
-    return flat
 
 
 def _transposition(s: Schedule, group: Group, order: list[int], turned: int, machine: Machine) -> None:

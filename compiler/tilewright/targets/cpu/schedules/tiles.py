@@ -60,6 +60,15 @@ def tile_for(rows: Sequence[int], columns: int, depth: int, machine: Machine) ->
     )
 
 
+def panel_vectors(wanted: int, columns: int, groups: int, lanes: int) -> int:
+    """Vectors of a panel, `wanted` at most, that does not reach into the next of several groups of columns; 0
+    where none fits.
+    """
+    if groups == 1:
+        return wanted
+    return next((n for n in range(wanted, 0, -1) if columns % (n * lanes) == 0), 0)
+
+
 def _row_tiles(rows: tuple[int, ...], limit: int) -> list[tuple[int, ...]]:
     spans = [range(1, min(extent, limit) + 1) for extent in rows]
     tiles = [t for t in product(*spans) if prod(t) <= max(limit, 1)]
