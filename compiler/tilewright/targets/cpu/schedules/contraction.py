@@ -48,7 +48,7 @@ def applies(group: Group, machine: Machine) -> bool:
     """A product with nothing but element-wise work after it, whose second operand is packed or can be read by
     vectors of columns.
     """
-    if group.anchor_op not in COLUMNS or not one_result(group):
+    if group.anchor_op not in COLUMNS or not one_result(group) or len(group.outputs[0].shape) < 2:
         return False
     packed = [t for t in group.input_types if t.storage.tag and panel_width(t.storage)]
     return len(packed) == 1 or (not packed and unpacked_vectors(group, _column(group), machine) > 0)

@@ -25,7 +25,7 @@ def unpacked_vectors(group: Group, column: int, machine: Machine, wanted: int = 
     of several, where a vector would reach into another group of a convolution, and for stacks of matrices.
     """
     found = _operands(group)
-    if found is None or len(group.outputs[0].shape) < 2 or memory_order(group)[-1] != column:
+    if found is None or memory_order(group)[-1] != column:
         return 0
     (x, _), (w, type) = found
     if type.dtype != F32 or type.storage != PLAIN:
