@@ -21,9 +21,10 @@ import tilewright
 from tilewright.errors import ArtefactError, CacheError
 from tilewright.runtime.artefact import FORMAT_VERSION, read_artefact, write_artefact
 from tilewright.runtime.package import Package
+from tilewright.sources import digest_of_sources
 
 LIMIT_BYTES = 4 << 30
-ROOMS = ("artefacts", "objects")  # folders whose contents compilation can make again
+ROOMS = ("artefacts", "kernels", "objects")  # folders whose contents compilation can make again
 _RECOUNT = 256  # puts after which a folder is measured again: other processes fill it too
 _tallies: dict[Path, tuple[int, int]] = {}  # by folder: puts of this process, bytes
 _MAKERS = ("llvmlite", "numpy", "onnx")
@@ -155,7 +156,12 @@ def make_key(digest: str, facts: Mapping[str, Any]) -> str:
 
 @cache
 def _makers() -> list[str]:
-    return [f"format {FORMAT_VERSION}", tilewright.__version__, source_stamp(), *map(_version, _MAKERS)]
+    return [
+        f"format {FORMAT_VERSION}",
+        tilewright.__version__,
+        digest_of_sources("**/*.py"),
+        *map(_version, _MAKERS),
+    ]
 
 
 def _version(package: str) -> str:
@@ -163,12 +169,3 @@ def _version(package: str) -> str:
         return f"{package} {version(package)}"
     except PackageNotFoundError:
         return f"{package} absent"
-
-
-@cache
-def source_stamp() -> str:
-    """A digest of the compiler's files by size and time: an edited compiler must not meet its own past."""
-    root = Path(tilewright.__file__).parent
-    stats = sorted((str(p.relative_to(root)), p.stat()) for p in root.rglob("*.py"))
-    text = "\n".join(f"{name} {stat.st_size} {stat.st_mtime_ns}" for name, stat in stats)
-    return sha256(text.encode()).hexdigest()[:16]

@@ -15,10 +15,12 @@ import tilewright
 from tilewright.binding import UnboundExecutable, bind, unbound_reason
 from tilewright.cache import ArtefactCache, make_key
 from tilewright.config import CompileOptions, default_cache_dir, usable_cpus
+from tilewright.disk_cache import open_cache
 from tilewright.dump import Dump
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Module
 from tilewright.lower.build import build_program
+from tilewright.lower.store import ROOM, SUFFIX, KernelStore
 from tilewright.lower.target import Target
 from tilewright.machine import Machine
 from tilewright.ops.evaluate import evaluate_function
@@ -207,7 +209,7 @@ def _compile(
     function = source.read(options.dims, values).entry
     info = {"ops": dict(Counter(node.op for node in function.nodes)), "level": options.level}
     optimise(function, options, target, dump)
-    program = build_program(function, target, progress)
+    program = build_program(function, target, _kernel_store(options, target), progress)
     dump.program("built", program)
     for step in program_passes_for(options.level):
         program = step(program)
@@ -217,6 +219,14 @@ def _compile(
     segment = target.assemble(program, placed)
     segment = replace(segment, info=with_target_info(summarise(program, placed), segment.info))
     return package_of(source, options, (segment,), info)
+
+
+def _kernel_store(options: CompileOptions, target: Target) -> KernelStore | None:
+    """Where lowered kernels are kept; None when the stages are wanted, so that every one of them runs."""
+    if options.dump_dir is not None:
+        return None
+    cache = open_cache(options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
+    return None if cache is None else KernelStore(cache, target)
 
 
 def optimise(function: Function, options: CompileOptions, target: Target, dump: Dump) -> None:

@@ -10,7 +10,19 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).parents[2]
 COMPILER = ROOT / "compiler" / "tilewright"
-BASE = ("errors", "dtypes", "types", "storage", "expr", "machine", "config", "segment", "arithmetic")
+BASE = (
+    "errors",
+    "dtypes",
+    "types",
+    "storage",
+    "expr",
+    "machine",
+    "config",
+    "segment",
+    "arithmetic",
+    "disk_cache",
+    "sources",
+)
 
 
 def contracts() -> dict[str, dict[str, list[str]]]:

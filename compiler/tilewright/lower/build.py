@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,9 +10,11 @@ import numpy as np
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import LoweringError
 from tilewright.graph.ir import Constant, Function, Node, Value
-from tilewright.loops.ir import Kernel, Role
-from tilewright.lower.group import kernel_operands, literal, make_group
-from tilewright.lower.kernel import finish_kernel, lower_group
+from tilewright.loops.ir import Role
+from tilewright.lower.group import kernel_operands
+from tilewright.lower.kernel import Lowered
+from tilewright.lower.kernels import Progress, is_view, lower_kernels
+from tilewright.lower.store import KernelStore
 from tilewright.lower.target import Target
 from tilewright.ops.bounded import at_bounds, count_of
 from tilewright.ops.control import CONTROL_FLOW, LOOP_OPERANDS
@@ -31,26 +33,24 @@ from tilewright.program.ir import (
     Program,
     Space,
 )
-from tilewright.storage import PLAIN
 from tilewright.types import Bounded
 
-Progress = Callable[[int, int, str], None]
 Counts = dict[str, tuple[tuple[int, Value], ...]]
 
-# Operators that only name the same bytes anew when operand and result are plain.
-VIEWS = ("Reshape", "Identity", "Cut", "Uncut")
 
-
-def build_program(function: Function, target: Target, progress: Progress | None = None) -> Program:
+def build_program(
+    function: Function, target: Target, store: KernelStore | None = None, progress: Progress | None = None
+) -> Program:
     """The program of a function, without allocations yet (a program pass places them).
 
-    Equal groups share one kernel. Raises LoweringError naming the node, or all operators that cannot be
-    lowered at once.
+    Equal groups share one kernel; store: where kernels are kept from one compilation to the next.
+    Raises LoweringError naming the node, or all operators that cannot be lowered at once, CodegenError and
+    CacheError.
     """
     counts = _counts(function)
     set_bounds(function)
     _refuse_unknown(function)
-    return _Build(target, progress or (lambda done, total, name: None)).program(function, counts)
+    return _Build(lower_kernels(function, target, store, progress)).program(function, counts)
 
 
 def _refuse_unknown(function: Function) -> None:
@@ -68,11 +68,9 @@ def _can_lower(node: Node) -> bool:
 
 @dataclass
 class _Build:
-    target: Target
-    progress: Progress
+    lowered: Mapping[Node, Lowered]
     result: Program = field(default_factory=lambda: Program("main"))
     names: set[str] = field(default_factory=set)
-    known: dict[str, str] = field(default_factory=dict)  # group description -> kernel name
     constants: dict[Value, Operand] = field(default_factory=dict)
 
     def program(self, function: Function, counts: Counts) -> Program:
@@ -109,14 +107,13 @@ class _Build:
 
     def _body(self, function: Function, operands: dict[Value, Operand]) -> list[Instruction]:
         body: list[Instruction] = []
-        for done, node in enumerate(function.nodes):
-            self.progress(done, len(function.nodes), node.name)
+        for node in function.nodes:
             if node.op in CONTROL_FLOW:
                 for part in (part for inner in node.bodies for part in inner.nodes):
                     part.origin = part.origin or node.origin  # what an operator was lowered to is part of it
                 lower = {"Scan": self._scan, "Loop": self._loop, "If": self._branch}[node.op]
                 body += lower(node, operands)
-            elif _is_view(node):
+            elif is_view(node):
                 operands[node.output] = self._operand(node.operand(0), operands)
             else:
                 body.append(self._call(node, operands))
@@ -127,9 +124,9 @@ class _Build:
         for value in node.outputs:
             operands[value] = Operand(self._memory(value, Space.ACTIVATION), Role.IN)
             arguments.append(Operand(operands[value].memory, Role.OUT))
-        name = self._kernel(node)
-        arguments += self._scratch(self.result.kernels[name])
-        return CallKernel(name, tuple(arguments), node.origin or (node.name,))
+        kernel = self._kernel(node)
+        arguments += self._scratch(kernel)
+        return CallKernel(kernel.name, tuple(arguments), node.origin or (node.name,))
 
     def _scratch(self, kernel: Callee) -> list[Operand]:
         """Memory of their own for a kernel's scratch parameters."""
@@ -137,29 +134,11 @@ class _Build:
         memories = [Memory(self._unique(f"{kernel.name}:{b.name}"), b.dtype, b.shape) for b in wanted]
         return [Operand(memory, Role.SCRATCH) for memory in memories]
 
-    def _kernel(self, node: Node) -> str:
-        declaration = None if node.op == "Fused" else operator_of(node)
-        if declaration is not None and declaration.loops is not None:
-            types = [None if v is None else v.type for v in node.inputs]
-            kernel = declaration.loops(types, node.attrs, [v.type for v in node.outputs])
-            kernel = finish_kernel(kernel)
-            return self._keep(kernel, {"template": "loop program", "schedule": "", "source": "operator"})
-        key = describe(node)
-        if key not in self.known:
-            try:
-                group = make_group(node)
-                choice = self.target.schedule(group)
-                kernel = lower_group(group, choice)
-            except LoweringError as error:
-                raise LoweringError(f"node '{node.name}': {error}") from error
-            notes = {"template": choice.template, "schedule": str(choice.schedule), "source": choice.source}
-            self.known[key] = self._keep(kernel, notes)
-        return self.known[key]
-
-    def _keep(self, kernel: Kernel, notes: dict[str, str]) -> str:
-        self.result.kernels[kernel.name] = Callee.of(kernel)
-        self.result.notes[kernel.name] = notes
-        return kernel.name
+    def _kernel(self, node: Node) -> Callee:
+        lowered = self.lowered[node]
+        self.result.kernels[lowered.callee.name] = lowered.callee
+        self.result.notes[lowered.callee.name] = dict(lowered.notes)
+        return lowered.callee
 
     def _scan(self, node: Node, operands: dict[Value, Operand]) -> list[Instruction]:
         """States live in buffers of their own; each turn computes the new ones and copies them over."""
@@ -334,32 +313,3 @@ def fresh_name(name: str, taken: set[str]) -> str:
         name += "'"
     taken.add(name)
     return name
-
-
-def _is_view(node: Node) -> bool:
-    """Whether the result is the operand's bytes under another name."""
-    plain = all(v is not None and v.type.storage == PLAIN for v in (*node.inputs, *node.outputs))
-    return node.op in VIEWS and plain
-
-
-def describe(node: Node) -> str:
-    """Equal for nodes that give equal kernels: operators, attributes, types and literals, by position."""
-    members = node.bodies[0].nodes if node.op == "Fused" else [node]
-    numbers: dict[Value, int] = {}
-    lines = []
-    for member in members:
-        parts = [member.op, repr(sorted((k, str(v)) for k, v in member.attrs.items()))]
-        for value in member.inputs:
-            number = literal(value) if value is not None else None
-            if value is None or number is not None:
-                parts.append(str(number))
-                continue
-            parts.append(f"%{numbers.setdefault(value, len(numbers))}:{value.type}")
-        for value in member.outputs:
-            parts.append(f"%{numbers.setdefault(value, len(numbers))}:{value.type}")
-        lines.append(" ".join(parts))
-    results = node.bodies[0].outputs if node.op == "Fused" else node.outputs
-    order = node.bodies[0].inputs if node.op == "Fused" else []
-    lines.append(" ".join(f"in%{numbers.get(v, '-')}" for v in order))
-    lines.append(" ".join(f"out%{numbers[v]}" for v in results))
-    return "\n".join(lines)

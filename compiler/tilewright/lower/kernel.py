@@ -2,19 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
+from tilewright.errors import CodegenError, LoweringError
 from tilewright.expr import reads_of
+from tilewright.graph.ir import Node
 from tilewright.loops.ir import Kernel
 from tilewright.loops.partition import Partition
 from tilewright.loops.scratch import HoistScratch
 from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
 from tilewright.loops.vectorize import legalize_vectors
-from tilewright.lower.target import Choice, Group
+from tilewright.lower.group import make_group
+from tilewright.lower.target import Choice, Group, Target
+from tilewright.ops.operator import operator_of
+from tilewright.program.callee import Callee
 from tilewright.schedule.lower import lower_schedule
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A kernel, and for `inspect` its template, its schedule and where that came from."""
+
+    callee: Callee
+    notes: Mapping[str, str]
+
+
+def lower_node(node: Node, target: Target) -> Lowered:
+    """The kernel of a primitive or Fused node, with its code where the target makes code for single kernels.
+
+    Raises LoweringError and CodegenError naming the node.
+    """
+    try:
+        kernel, notes = _loop_program(node) or _scheduled(node, target)
+        callee = Callee.of(kernel)
+        code = target.compile_kernel(callee)
+    except (LoweringError, CodegenError) as error:
+        raise type(error)(f"node '{node.name}': {error}") from error
+    return Lowered(replace(callee, code=code) if code else callee, notes)
+
+
+def _loop_program(node: Node) -> tuple[Kernel, dict[str, str]] | None:
+    """For an operator that is declared by loops; None for others."""
+    loops = None if node.op == "Fused" else operator_of(node).loops
+    if loops is None:
+        return None
+    types = [None if value is None else value.type for value in node.inputs]
+    kernel = finish_kernel(loops(types, node.attrs, [value.type for value in node.outputs]))
+    return kernel, {"template": "loop program", "schedule": "", "source": "operator"}
+
+
+def _scheduled(node: Node, target: Target) -> tuple[Kernel, dict[str, str]]:
+    group = make_group(node)
+    choice = target.schedule(group)
+    notes = {"template": choice.template, "schedule": str(choice.schedule), "source": choice.source}
+    return lower_group(group, choice), notes
 
 
 def lower_group(group: Group, choice: Choice) -> Kernel:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from tilewright.graph.ir import Node
 from tilewright.machine import Machine
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.schedule.schedule import Schedule
@@ -51,6 +52,11 @@ class Target(Protocol):
     name: str
     machine: Machine
 
+    @property
+    def schedule_key(self) -> str:
+        """Names all that `schedule` looks at beside the group, code included: equal keys, equal schedules."""
+        ...
+
     def should_lower(self, node: Node) -> bool:
         """Whether a node that could be lowered to simpler operators shall be."""
         ...
@@ -71,6 +77,13 @@ class Target(Protocol):
 
     def schedule(self, group: Group) -> Choice:
         """The schedule of a group. Raises LoweringError."""
+        ...
+
+    def compile_kernel(self, callee: Callee) -> bytes:
+        """Code of one kernel, made as soon as it is lowered; empty where code is made for programs only.
+
+        Raises CodegenError.
+        """
         ...
 
     def assemble(self, program: Program, plan: Plan) -> Segment:

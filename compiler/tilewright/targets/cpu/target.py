@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tilewright.config import CompileOptions, default_cache_dir
+from tilewright.disk_cache import DiskCache, open_cache
 from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.operator import operator_of
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.program.segment_of import segment_of
 from tilewright.segment import Segment
+from tilewright.sources import digest_of_sources
 from tilewright.storage import Wish
 from tilewright.targets.cpu.codegen import SYMBOL, kernel_text
 from tilewright.targets.cpu.costs import CpuCosts
@@ -21,7 +24,7 @@ from tilewright.targets.cpu.detect import host
 from tilewright.targets.cpu.device import ABI_VERSION, HEADER, MAGIC
 from tilewright.targets.cpu.entry import RUN, entry_text, traced
 from tilewright.targets.cpu.link import Image, Part, link
-from tilewright.targets.cpu.object_cache import ObjectCache, object_key, open_cache
+from tilewright.targets.cpu.object_cache import ROOM, SUFFIX, kernel_key, object_key
 from tilewright.targets.cpu.objects import compile_text
 from tilewright.targets.cpu.pool import PARALLEL_FOR, WORKER, pool_text
 from tilewright.targets.cpu.schedules.choose import choose
@@ -36,8 +39,14 @@ class CpuTarget:
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
         self.machine = host() if machine is None else machine
         self.options = options
-        self._cache: ObjectCache | None = None
+        self._cache: DiskCache | None = None
         self._cache_opened = False
+
+    @property
+    def schedule_key(self) -> str:
+        """The machine, the options, and all of this target's code."""
+        options = (self.options.precision, *sorted(self.options.without))
+        return " ".join((self.machine.key, *options, digest_of_sources("targets/cpu/**/*.py")))
 
     def should_lower(self, node: Node) -> bool:
         """Operators with an expression or a loop program of their own are kept whole."""
@@ -59,20 +68,23 @@ class CpuTarget:
         """Direct convolution and Winograd: see costs.py."""
         return CpuCosts(self.machine).algorithms(node)
 
-    def assemble(self, program: Program, plan: Plan) -> Segment:
-        """Objects of all kernels, from the cache where they are known, linked with the entry and the pool.
+    def compile_kernel(self, callee: Callee) -> bytes:
+        """An object, from the cache where it is known."""
+        key = kernel_key(callee, self.machine)
+        return self._stored(key, lambda: kernel_text(callee.kernel, self.machine))
 
-        Raises CodegenError naming a kernel that cannot be compiled, and CacheError.
+    def assemble(self, program: Program, plan: Plan) -> Segment:
+        """Objects of all kernels, linked with the entry and the pool.
+
+        Raises CodegenError and CacheError.
         """
-        texts = {name: kernel_text(callee.kernel, self.machine) for name, callee in program.kernels.items()}
         # kernels that differ in their names alone are one function of the image
-        symbols: dict[str, str] = {}
+        symbols = {name: f"kernel.{callee.digest[:24]}" for name, callee in program.kernels.items()}
         parts: dict[str, Part] = {}
-        for name, text in texts.items():
-            symbol = f"kernel.{object_key(text, self.machine)[:24]}"
-            symbols[name] = symbol
-            if symbol not in parts:
-                parts[symbol] = Part(self._object(text), {SYMBOL: symbol})
+        for name, callee in program.kernels.items():
+            if symbols[name] not in parts:
+                code = callee.code or self.compile_kernel(callee)
+                parts[symbols[name]] = Part(code, {SYMBOL: symbols[name]})
         entry = Part(self._object(entry_text(program, plan, symbols, self.machine)), {RUN: RUN})
         pool = Part(self._object(pool_text(self.machine.triple)), {n: n for n in (PARALLEL_FOR, WORKER)})
         slots = traced(program)
@@ -87,20 +99,22 @@ class CpuTarget:
         )
 
     def _object(self, text: str) -> bytes:
+        return self._stored(object_key(text, self.machine), lambda: text)
+
+    def _stored(self, key: str, text: Callable[[], str]) -> bytes:
+        """The object of this key from the cache; when it is not there, compiled from the text and kept."""
         cache = self._objects()
-        if cache is None:
-            return compile_text(text, self.machine)
-        key = object_key(text, self.machine)
-        found = cache.get(key)
+        found = None if cache is None else cache.get(key)
         if found is None:
-            found = compile_text(text, self.machine)
-            cache.put(key, found)
+            found = compile_text(text(), self.machine)
+            if cache is not None:
+                cache.put(key, found)
         return found
 
-    def _objects(self) -> ObjectCache | None:
+    def _objects(self) -> DiskCache | None:
         """The cache, opened when it is first needed."""
         if not self._cache_opened:
-            self._cache = open_cache(self.options.cache_dir, default_cache_dir())
+            self._cache = open_cache(self.options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
             self._cache_opened = True
         return self._cache
 

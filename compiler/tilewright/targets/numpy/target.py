@@ -13,6 +13,7 @@ from tilewright.lower.build import fresh_name
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.evaluate import evaluate_function
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.segment import Port, Segment
@@ -28,6 +29,11 @@ class NumpyTarget:
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
         self.machine = machine or Machine("numpy", "")
         self.options = options
+
+    @property
+    def schedule_key(self) -> str:
+        """Nothing is scheduled."""
+        return ""
 
     def should_lower(self, node: Node) -> bool:
         return True
@@ -45,6 +51,9 @@ class NumpyTarget:
 
     def schedule(self, group: Group) -> Choice:
         raise LoweringError(f"group '{group.name}': target 'numpy' evaluates graphs and has no kernels")
+
+    def compile_kernel(self, callee: Callee) -> bytes:
+        raise CodegenError(f"kernel '{callee.name}': target 'numpy' evaluates graphs and has no code")
 
     def assemble(self, program: Program, plan: Plan) -> Segment:
         raise CodegenError(f"program '{program.name}': target 'numpy' evaluates graphs and has no code")

@@ -14,10 +14,12 @@ from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.operator import operator_of
+from tilewright.program.callee import Callee
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
 from tilewright.program.segment_of import segment_of
 from tilewright.segment import Segment
+from tilewright.sources import digest_of_sources
 from tilewright.storage import Wish
 from tilewright.targets.opencl.c_types import Names
 from tilewright.targets.opencl.codegen import Phase, generate
@@ -40,6 +42,11 @@ class OpenClTarget:
         _, _, self.device = options.target.partition(":")
         self.machine = detect(self.device, options.threads or usable_cpus()) if machine is None else machine
 
+    @property
+    def schedule_key(self) -> str:
+        """The machine, and all of this target's code."""
+        return f"{self.machine.key} {digest_of_sources('targets/opencl/**/*.py')}"
+
     def should_lower(self, node: Node) -> bool:
         """Operators with an expression or a loop program of their own are kept whole."""
         declaration = operator_of(node)
@@ -59,6 +66,10 @@ class OpenClTarget:
 
     def schedule(self, group: Group) -> Choice:
         return schedule_generic(group)
+
+    def compile_kernel(self, callee: Callee) -> bytes:
+        """Nothing: the driver compiles all kernels of a program together."""
+        return b""
 
     def assemble(self, program: Program, plan: Plan) -> Segment:
         """One OpenCL program and its launches. Raises CodegenError naming a kernel that cannot run."""

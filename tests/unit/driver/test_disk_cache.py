@@ -1,4 +1,4 @@
-"""The object cache: concurrent processes, damage, bounds, and folders that cannot be written."""
+"""The caches on disk: concurrent processes, damage, bounds, and folders that cannot be written."""
 
 from __future__ import annotations
 
@@ -9,22 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from tilewright.disk_cache import LIMIT_BYTES, DiskCache, open_cache
 from tilewright.errors import CacheError
-from tilewright.targets.cpu.detect import from_features
-from tilewright.targets.cpu.object_cache import ObjectCache, object_key, open_cache
+
+
+def make(folder: Path, limit: int = LIMIT_BYTES) -> DiskCache:
+    return DiskCache(folder, "objects", ".o", limit)
 
 
 def test_what_was_put_comes_back(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path)
+    cache = make(tmp_path)
     assert cache.get("a" * 64) is None
     cache.put("a" * 64, b"object")
-    assert ObjectCache(tmp_path).get("a" * 64) == b"object"
+    assert make(tmp_path).get("a" * 64) == b"object"
     assert [path.suffix for path in cache.folder.iterdir()] == [".o"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
 def test_damaged_file_is_removed(tmp_path: Path, damage: str) -> None:
-    cache = ObjectCache(tmp_path)
+    cache = make(tmp_path)
     cache.put("b" * 64, b"object" * 100)
     (path,) = cache.folder.iterdir()
     content = bytearray(path.read_bytes())
@@ -37,7 +40,7 @@ def test_damaged_file_is_removed(tmp_path: Path, damage: str) -> None:
 
 
 def test_least_recently_used_objects_go_first(tmp_path: Path) -> None:
-    cache = ObjectCache(tmp_path, limit=5000)
+    cache = make(tmp_path, limit=5000)
     for n in range(4):
         cache.put(f"{n}" * 64, bytes(1000))
         os.utime(cache.folder / f"{str(n) * 64}.o", (n + 1, n + 1))
@@ -49,28 +52,22 @@ def test_least_recently_used_objects_go_first(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in cache.folder.iterdir()) <= 5000
 
 
-def test_key_depends_on_text_and_machine() -> None:
-    plain, wide = from_features("m", frozenset({"sse2"})), from_features("m", frozenset({"sse2", "avx"}))
-    keys = {object_key("a", plain), object_key("b", plain), object_key("a", wide)}
-    assert len(keys) == 3
-    assert object_key("a", plain) == object_key("a", from_features("other name", frozenset({"sse2"})))
-
-
 def test_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     with pytest.raises(CacheError, match="choose another with --cache-dir"):
-        open_cache(blocked, tmp_path / "default")
-    assert open_cache(None, blocked) is None
+        open_cache(blocked, tmp_path / "default", "objects", ".o")
+    assert open_cache(None, blocked, "objects", ".o") is None
+    assert open_cache(None, blocked, "kernels", ".kernel") is None
     assert capsys.readouterr().err.count("warning:") == 1
-    assert open_cache(None, tmp_path / "default") is not None
+    assert open_cache(None, tmp_path / "default", "objects", ".o") is not None
 
 
 def test_many_processes_share_a_folder(tmp_path: Path) -> None:
     script = f"""
 from pathlib import Path
-from tilewright.targets.cpu.object_cache import ObjectCache
-cache = ObjectCache(Path({str(tmp_path)!r}), limit=20000)
+from tilewright.disk_cache import DiskCache
+cache = DiskCache(Path({str(tmp_path)!r}), "objects", ".o", limit=20000)
 for turn in range(150):
     key = format(turn % 30, "064d")
     found = cache.get(key)
