@@ -14,6 +14,7 @@ from tilewright.loops.ir import Role
 from tilewright.lower.group import kernel_operands
 from tilewright.lower.kernel import Lowered
 from tilewright.lower.kernels import Progress, is_view, lower_kernels
+from tilewright.lower.reasons import reasons_for
 from tilewright.lower.store import KernelStore
 from tilewright.lower.target import Target
 from tilewright.ops.bounded import at_bounds, count_of
@@ -126,6 +127,7 @@ class _Build:
             arguments.append(Operand(operands[value].memory, Role.OUT))
         kernel = self._kernel(node)
         arguments += self._scratch(kernel)
+        self.result.reasons += reasons_for(node, kernel.name)
         return CallKernel(kernel.name, tuple(arguments), node.origin or (node.name,))
 
     def _scratch(self, kernel: Callee) -> list[Operand]:

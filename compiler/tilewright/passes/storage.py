@@ -18,13 +18,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from math import inf
+from typing import Any, ClassVar
 
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
 from tilewright.ops.operator import operator_of
 from tilewright.passes.costs import Costs
-from tilewright.passes.storage_choice import follows, granted
+from tilewright.passes.storage_choice import Decision, decide, follows
 from tilewright.storage import PLAIN, Storage, Wish
 
 
@@ -60,7 +61,7 @@ class _Choice:
     def run(self) -> bool:
         asked = ((node, self._wish(node)) for node in self.function.nodes)
         wishes = {node: wish for node, wish in asked if wish is not None}
-        given = granted(self.function, wishes, self.costs)
+        given = self._decide(wishes)
         halos = {
             node: wishes[node].halo for node in self.function.nodes if node in given and wishes[node].halo
         }
@@ -80,6 +81,13 @@ class _Choice:
         self.function.nodes = self.nodes
         self._add_halos(halos)
         return changed
+
+    def _decide(self, wishes: dict[Node, Wish]) -> set[Node]:
+        """The nodes whose wishes are granted; why, or why not, is noted."""
+        decisions = decide(self.function, wishes, self.costs)
+        for node, decision in decisions.items():
+            node.notes["storage"] = _note(wishes[node], decision)
+        return {node for node, decision in decisions.items() if decision.granted}
 
     def _wish(self, node: Node) -> Wish | None:
         wish = self.costs.wish(node)
@@ -181,3 +189,15 @@ class _Choice:
 def _set_storage(node: Node, storage: Storage) -> None:
     for value in node.outputs:
         value.type = value.type.with_storage(storage)
+
+
+def _note(wish: Wish, decision: Decision) -> dict[str, Any]:
+    """A decision as JSON values, in cycles; gain: null for what is not weighed against anything."""
+    return {
+        "reads": [str(storage) for storage in wish.inputs if storage is not None],
+        "writes": str(wish.output),
+        "granted": decision.granted,
+        "gain": None if decision.gain == inf else round(decision.gain),
+        "packs_wished": round(decision.packs_wished),
+        "packs_plain": round(decision.packs_plain),
+    }

@@ -13,7 +13,8 @@ Nodes that work in any storage may go either way. With two labels this is a mini
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
 from math import inf
 
 from tilewright.graph.ir import Constant, Function, Node, Value
@@ -30,10 +31,38 @@ def follows(node: Node) -> bool:
     return not node.bodies and (operator_of(node).fusion in FOLLOWERS or node.op == "Concat")
 
 
-def granted(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> set[Node]:
-    """The nodes whose wishes for their activations are granted; wishes for plain activations always are."""
-    always = {node for node, wish in wishes.items() if wish.inputs[0] in (None, PLAIN)}
-    asking = {node: wish for node, wish in wishes.items() if node not in always}
+@dataclass(frozen=True)
+class Decision:
+    """granted: whether a node gets the storage that it wishes for; gain: cycles that it saves by it.
+
+    packs_wished, packs_plain: cycles of the Packs next to the node in the wished storage and on plain
+    tensors, all other nodes being as they are. So granted: gain + packs_plain >= packs_wished; refused: <=.
+    """
+
+    granted: bool
+    gain: float
+    packs_wished: float = 0.0
+    packs_plain: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Border:
+    """A value between vertices; cost of a Pack, which it takes when a reader differs from the producer."""
+
+    producer: int
+    readers: tuple[int, ...]
+    cost: float
+
+    def price(self, turned: Set[int]) -> float:
+        """What the value costs. turned: the vertices in wished storages."""
+        own = self.producer in turned
+        return self.cost if any((reader in turned) != own for reader in self.readers) else 0.0
+
+
+def decide(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> dict[Node, Decision]:
+    """What becomes of every wish for activations; those for plain activations are always granted."""
+    asking = {node: wish for node, wish in wishes.items() if wish.inputs[0] not in (None, PLAIN)}
+    always = {node: Decision(True, wish.gain) for node, wish in wishes.items() if node not in asking}
     if not asking:
         return always
     graph = _Cut()
@@ -49,12 +78,27 @@ def granted(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> se
         writes |= {
             v: reads[node] if turned or (wish is None and follows(node)) else SINK for v in node.outputs
         }
+    borders: list[_Border] = []
     for value, readers in _readers(function, asking).items():
-        producer = writes.get(value, SINK)
-        others = [SINK if node is None else reads[node] for node in readers]
-        _price(graph, producer, others, costs.pack_cost(value.type))
+        vertices = tuple(SINK if node is None else reads[node] for node in readers)
+        borders.append(_Border(writes.get(value, SINK), vertices, costs.pack_cost(value.type)))
+        _add_border(graph, borders[-1])
     kept = graph.source_side()
-    return always | {node for node in asking if reads[node] in kept}
+    around: dict[int, list[_Border]] = {}
+    for border in borders:
+        for vertex in {border.producer, *border.readers}:
+            around.setdefault(vertex, []).append(border)
+    return always | {
+        node: _decision(wish.gain, reads[node], kept, around.get(reads[node], []))
+        for node, wish in asking.items()
+    }
+
+
+def _decision(gain: float, vertex: int, kept: Set[int], borders: list[_Border]) -> Decision:
+    wished, plain = kept | {vertex}, kept - {vertex}
+    return Decision(
+        vertex in kept, gain, sum(b.price(wished) for b in borders), sum(b.price(plain) for b in borders)
+    )
 
 
 def _readers(function: Function, asking: Mapping[Node, Wish]) -> dict[Value, list[Node | None]]:
@@ -73,11 +117,11 @@ def _readers(function: Function, asking: Mapping[Node, Wish]) -> dict[Value, lis
     return readers
 
 
-def _price(graph: _Cut, producer: int, readers: list[int], cost: float) -> None:
+def _add_border(graph: _Cut, border: _Border) -> None:
     to_plain, to_wished = graph.vertex(), graph.vertex()
-    graph.edge(producer, to_plain, cost)
-    graph.edge(to_wished, producer, cost)
-    for reader in readers:
+    graph.edge(border.producer, to_plain, border.cost)
+    graph.edge(to_wished, border.producer, border.cost)
+    for reader in border.readers:
         graph.edge(to_plain, reader, inf)
         graph.edge(reader, to_wished, inf)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -152,6 +153,8 @@ class Program:
     kernels: dict[str, Callee] = field(default_factory=dict)
     # for each kernel: template, schedule text and where the schedule came from, for `inspect`
     notes: dict[str, dict[str, str]] = field(default_factory=dict)
+    # why nodes run as they do: a row for each node about which something was decided, for `inspect`
+    reasons: list[dict[str, Any]] = field(default_factory=list)
     # outputs whose size along an axis is a count: (axis, name of the output that holds the count)
     counts: dict[str, tuple[tuple[int, str], ...]] = field(default_factory=dict)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,8 @@ from tilewright.storage import PLAIN, Storage
 
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _TOKEN = re.compile(
-    rf"(?P<json>\{{(?:{_STRING}: {_STRING}(?:, )?)*\}})"
+    r"(?P<reason>reason \{[^\n]*\})"
+    rf"|(?P<json>\{{(?:{_STRING}: {_STRING}(?:, )?)*\}})"
     rf"|(?P<name>%(?:{_STRING}|[A-Za-z0-9_.$/:\-]+))|(?P<string>{_STRING})|(?P<shape>\[[0-9,]*\])"
     r"|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+]+)|(?P<mark>[{},\[\]])"
 )
@@ -74,12 +76,17 @@ class _Parser:
         return result
 
     def _declaration(self, result: Program) -> None:
+        if self._kind() == "reason":
+            result.reasons.append(_reason(self._take("reason")))
+            return
         word = self._take("word")
         if word == "kernel":
             self._kernel(result)
             return
         if word not in _SPACES:
-            raise ParseError(f"a declaration starts with {', '.join((*_SPACES, 'kernel'))}; found '{word}'")
+            raise ParseError(
+                f"a declaration starts with {', '.join((*_SPACES, 'kernel', 'reason'))}; found '{word}'"
+            )
         label = json.loads(self._take("string")) if word in ("input", "output") else ""
         memory = self._memory(_SPACES[word])
         known = self._memories.setdefault(memory.name, memory)
@@ -224,6 +231,14 @@ def _tokens(text: str) -> list[tuple[str, str]]:
             raise ParseError(f"program text, line {line}: unexpected '{text[at : at + 20]}'")
         found.append((match.lastgroup, match.group()))
         at = match.end()
+    return found
+
+
+def _reason(text: str) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(text.removeprefix("reason"))
+    except ValueError as error:
+        raise ParseError(f"program text: {error}: {text}") from error
     return found
 
 

@@ -109,4 +109,5 @@ def called_only(program: Program) -> Program:
         program,
         kernels={name: kernel for name, kernel in program.kernels.items() if name in called},
         notes={name: note for name, note in program.notes.items() if name in called},
+        reasons=[row for row in program.reasons if row["kernel"] in called],
     )

@@ -15,7 +15,8 @@ _MOST_TRIPS = 1 << 31  # more are no number that is meant to be reached: memory 
 
 def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     """kernels: a row for each, largest amount of work first; steps: a row for each call and copy, in the
-    order of a trace; storages: how many buffers use each; memory: the plan's figures.
+    order of a trace; reasons: why nodes run as they do; storages: how many buffers use each; memory: the
+    plan's figures.
 
     flops: floating-point operations; bytes: what the operands of all calls cover, read or written once.
     """
@@ -46,6 +47,7 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     return {
         "kernels": sorted(kernels, key=lambda row: (-row["flops"], row["name"])),
         "steps": list(_steps(program, operations)),
+        "reasons": program.reasons,
         "copies": copies,
         "flops": sum(row["flops"] for row in kernels),
         "bytes": sum(row["bytes"] for row in kernels),

@@ -7,6 +7,7 @@
       output "prob" %prob f32[1,1000]
       activation %x f32[1,4,112,112,16] logical [1,64,112,112] storage aBcd16b
       kernel %conv1 {"template": "conv2d", "schedule": "...", "source": "default"}
+      reason {"nodes": ["conv1"], "op": "Conv", "kernel": "conv1", "algorithm": {...}, "storage": {...}}
     }
     program {
       alloc %x
@@ -85,6 +86,7 @@ def _declarations(program: Program) -> list[str]:
     for name in program.kernels:
         notes = f" {json.dumps(program.notes[name])}" if name in program.notes else ""
         lines.append(f"kernel {_name(name)}{notes}")
+    lines += [f"reason {json.dumps(row)}" for row in program.reasons]
     return lines
 
 

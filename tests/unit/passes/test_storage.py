@@ -59,6 +59,19 @@ def test_weights_that_are_constants_are_packed_at_once():
     np.testing.assert_array_equal(packed.data, Storage("Acdb4a").pack(weights.data))
 
 
+def test_what_was_weighed_is_noted():
+    graph = Graph()
+    function = chooses(graph.returning(conv(graph, graph.input(1, 4, 5, 5))))
+    assert node_of(function, "Conv").notes["storage"] == {
+        "reads": ["acdb", "Acdb4a"],
+        "writes": "acdb",
+        "granted": True,
+        "gain": None,
+        "packs_wished": 0,
+        "packs_plain": 0,
+    }
+
+
 def test_without_packing_activations_are_packed_and_weights_stay():
     graph = Graph()
     weights = graph.weights(4, 4, 3, 3)

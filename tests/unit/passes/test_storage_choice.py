@@ -1,6 +1,7 @@
 """The minimum cut finds what trying all choices finds."""
 
 from itertools import product
+from math import inf
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ import tilewright.ops.all
 from tilewright.dtypes import F32
 from tilewright.graph.ir import Function
 from tilewright.ops.operator import Builder
-from tilewright.passes.storage_choice import follows, granted
+from tilewright.passes.storage_choice import Decision, decide, follows
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.types import TensorType
 
@@ -85,13 +86,29 @@ def test_the_cut_is_the_best_choice(seed):
         cost(function, wishes, dict(zip(free, labels, strict=True)), prices)
         for labels in product([False, True], repeat=len(free))
     )
-    given = granted(function, wishes, prices)
+    decisions = decide(function, wishes, prices)
+    given = {node for node, decision in decisions.items() if decision.granted}
     rest = [n for n in free if n not in wishes]
     found = min(
         cost(function, wishes, {n: n in given for n in wishes} | dict(zip(rest, labels, strict=True)), prices)
         for labels in product([False, True], repeat=len(rest))
     )
     assert found == pytest.approx(best)
+    for decision in decisions.values():
+        lost = decision.packs_wished - decision.packs_plain
+        assert decision.gain >= lost if decision.granted else decision.gain <= lost
+
+
+def test_a_decision_tells_what_was_weighed():
+    function = Function("main")
+    builder = Builder(function)
+    x = function.add_input("x", TensorType(F32, (1, 2, 3, 3)))
+    y = builder.op("Sigmoid", x)
+    function.outputs, function.output_names = [y], ["y"]
+    (node,) = function.nodes
+    for gain, granted in ((37.0, True), (35.0, False)):
+        wishes = {node: Wish((LAST,), LAST, gain=gain)}
+        assert decide(function, wishes, Prices(1.0)) == {node: Decision(granted, gain, 36.0, 0.0)}
 
 
 def test_wishes_for_plain_activations_are_always_granted():
@@ -100,4 +117,5 @@ def test_wishes_for_plain_activations_are_always_granted():
     y = Builder(function).op("MatMul", x, function.constant(np.ones((4, 4), np.float32)))
     function.outputs, function.output_names = [y], ["y"]
     (node,) = function.nodes
-    assert granted(function, {node: Wish((PLAIN, Storage("Ba16b")), PLAIN)}, Prices(1.0)) == {node}
+    wishes = {node: Wish((PLAIN, Storage("Ba16b")), PLAIN)}
+    assert decide(function, wishes, Prices(1.0)) == {node: Decision(True, inf)}

@@ -45,6 +45,13 @@ def test_odd_names_and_storages_survive():
     assert _again(made).body == made.body
 
 
+def test_reasons_survive():
+    made = program([call("bump", row("a"), row("b"))])
+    storage = {"reads": ["acdb"], "granted": True, "gain": None}
+    made.reasons = [{"nodes": ["n {1}", 'q"'], "op": "Conv", "kernel": "bump", "storage": storage}]
+    assert _again(made).reasons == made.reasons
+
+
 def test_the_text_shows_slices_and_constants():
     w = row("w", Space.CONSTANT)
     made = program([call("bump", (rows("b"), "t"), row("a"))], constants=[(w, np.zeros(4, np.float32))])
@@ -66,6 +73,7 @@ def test_the_text_shows_slices_and_constants():
         ('program "p" declare { } program { } ?', "unexpected"),
         ('program "p" declare { } program { } alloc', "end of the text"),
         ('program "p" declare { thing %a } program { }', "starts with"),
+        ('program "p" declare { reason {"nodes": } } program { }', "Expecting value"),
     ],
 )
 def test_bad_texts_are_refused(text, message):
