@@ -16,6 +16,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tilewright.errors import TilewrightError
@@ -50,7 +51,8 @@ def lower_each(
                 queue.clear()  # nodes before this one may fail too: see below
             seconds = (time.perf_counter() - start) / max(1, len(made))
             if not helpers and _pays(seconds * len(queue), processes):
-                helpers = [_Helper(nodes, queue, made, target) for _ in range(min(processes - 1, len(queue)))]
+                for _ in range(min(processes - 1, len(queue))):
+                    helpers.append(_Helper(nodes, queue, made, target))
         for helper in helpers:
             helper.join()
     finally:
@@ -65,10 +67,10 @@ def lower_each(
 
 def _pays(seconds: float, processes: int) -> bool:
     """Whether to start processes for work that takes one process so many seconds."""
-    able = bool(sys.executable) and not getattr(
-        sys, "frozen", False
-    )  # sys.executable is a Python interpreter
-    return able and seconds * (processes - 1) / processes > START_SECONDS
+    frozen = getattr(sys, "frozen", False)  # an application that holds its own interpreter: not one for `-c`
+    if frozen or not sys.executable:
+        return False
+    return seconds * (processes - 1) / processes > START_SECONDS
 
 
 def _next(queue: deque[int]) -> int | None:
@@ -119,7 +121,7 @@ class _Helper(threading.Thread):
         """Ends the process, whatever it does."""
         self.process.kill()
         self.join()
-        with self.process:
+        with suppress(BrokenPipeError), self.process:  # closes the pipes; what was not sent yet is not wanted
             pass
 
 

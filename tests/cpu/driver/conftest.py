@@ -39,6 +39,12 @@ def network(tmp_path):
 
 
 @pytest.fixture
+def retrained(tmp_path):
+    """The same network with other weights."""
+    return make_network(tmp_path / "retrained.onnx", seed=1)
+
+
+@pytest.fixture
 def image():
     return np.random.default_rng(1).standard_normal((1, 3, 12, 12), np.float32)
 

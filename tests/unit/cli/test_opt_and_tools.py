@@ -108,12 +108,17 @@ def test_the_cache_is_shown_and_cleared(tilewright, tmp_path):
     folder = tmp_path / "cache" / "artefacts"
     folder.mkdir(parents=True)
     (folder / "a.tw").write_bytes(bytes(5000))
+    kernels = tmp_path / "cache" / "kernels"
+    kernels.mkdir()
+    (kernels / "b.kernel").write_bytes(bytes(20))
     kept = tmp_path / "cache" / "datasets"
     kept.mkdir()
     (kept / "m.onnx").write_bytes(bytes(10))
     facts = json.loads(tilewright("cache", "info", "--json", "-").out)
     assert facts["caches"][0] == {"name": "artefacts", "files": 1, "bytes": 5000}
-    assert "5000 B freed" in tilewright("cache", "clear").out
+    assert {"name": "kernels", "files": 1, "bytes": 20} in facts["caches"]
+    assert "5020 B freed" in tilewright("cache", "clear").out
     assert not folder.exists()
+    assert not kernels.exists()
     assert (kept / "m.onnx").exists()
     assert tilewright("cache", "info", "--cache-dir", tmp_path / "none").code == 0
