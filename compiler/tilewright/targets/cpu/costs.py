@@ -14,6 +14,7 @@ from tilewright.ops.declaration import attributes
 from tilewright.ops.windows import windows
 from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.storage import PLAIN, Storage, Wish
+from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
@@ -60,7 +61,7 @@ class CpuCosts:
         if x.dtype != F32:
             return None
         last, over = channels_last(rank), windows("Conv", x.shape, w.shape[2:], attrs)
-        halo = _halo([(a.before, a.after) for a in over])
+        halo = _halo([(a.before, a.after) for a in over], channel_gap(x.type, over[-1], self.machine))
         if group == x.shape[1] == w.shape[0]:
             spatial = ascii_lowercase[2:rank]
             gain = WINDOW_GAIN if all(a.stride == 1 for a in over) else STRIDED_GAIN
@@ -143,6 +144,7 @@ def channels_last(rank: int) -> Storage:
     return Storage(f"{letters[0]}{letters[2:]}{letters[1]}")
 
 
-def _halo(spatial: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Zeros around the spatial axes of [N, C, ...]; () when there are none."""
-    return ((0, 0), (0, 0), *spatial) if any(map(any, spatial)) else ()
+def _halo(spatial: list[tuple[int, int]], gap: int = 0) -> tuple[tuple[int, int], ...]:
+    """Zeros around the spatial axes of [N, C, ...] and `gap` of them after C; () when there are none."""
+    around = [(0, gap), *spatial]
+    return ((0, 0), *around) if any(map(any, around)) else ()
