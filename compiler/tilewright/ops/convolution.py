@@ -13,7 +13,7 @@ from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, const, floordiv, logical_and, mul, read, select
 from tilewright.ops.declaration import FLOATS, operator, required, same_dtype, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
-from tilewright.ops.reading import accumulated
+from tilewright.ops.reading import WIDE, accumulated, product_dtype, widened
 from tilewright.ops.windows import Window, pad_for, tap_view, windows
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
@@ -23,8 +23,9 @@ WORKING_BYTES = 32 << 20  # of the matrix of patches that the NumPy evaluation b
 
 
 def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
-    same_dtype("Conv", types)
     x, w, bias = required(types, 0), required(types, 1), types[2]
+    same_dtype("Conv", types[:2])
+    dtype = product_dtype("Conv", x.dtype, bias, attrs)
     group = attrs["group"]
     if x.rank < 3 or w.rank != x.rank:
         raise VerifyError(
@@ -38,7 +39,7 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
     if bias is not None and bias.shape != (w.shape[0],):
         raise VerifyError(f"Conv: bias has shape {list(bias.shape)}, expected [{w.shape[0]}]")
     over = windows("Conv", x.shape, w.shape[2:], attrs)
-    return (TensorType(x.dtype, (x.shape[0], w.shape[0], *(a.outputs for a in over))),)
+    return (TensorType(dtype, (x.shape[0], w.shape[0], *(a.outputs for a in over))),)
 
 
 def convolve(x: np.ndarray, w: np.ndarray, over: Sequence[Window], group: int) -> np.ndarray:
@@ -92,7 +93,8 @@ def _patches(image: np.ndarray, over: Sequence[Window]) -> np.ndarray:
 
 
 def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
-    x, w, bias = required(arrays, 0), required(arrays, 1), arrays[2]
+    x, w = (widened(required(arrays, position), attrs) for position in (0, 1))
+    bias = arrays[2]
     over = windows("Conv", x.shape, w.shape[2:], attrs)
     result = convolve(x, w, over, attrs["group"])
     if bias is not None:
@@ -124,7 +126,7 @@ def _compute(
         return sum_over(mul(accumulated(value), accumulated(weight)), *taps, channel)
 
     result = compute(types[0].shape, element, "conv")
-    return (finished(result, bias, x.dtype, "conv"),)
+    return (finished(result, bias, types[0].dtype, "conv"),)
 
 
 def finished(total: Tensor, bias: Tensor | None, dtype: DType, name: str) -> Tensor:
@@ -154,6 +156,7 @@ operator(
         "pads": Attr("ints"),
         "group": Attr("int", 1),
         "padded_by_halo": Attr("bool", False),
+        "wide": WIDE,
     },
     Fusion.COMPLEX,
     compute=_compute,

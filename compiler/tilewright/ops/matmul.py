@@ -11,14 +11,21 @@ from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, mul, read
 from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, same_dtype, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
-from tilewright.ops.reading import accumulated, broadcast_matrix, broadcast_read
+from tilewright.ops.reading import (
+    WIDE,
+    accumulated,
+    broadcast_matrix,
+    broadcast_read,
+    product_dtype,
+    widened,
+)
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
 _TYPES = (*FLOATS, "i32", "i64", "u32", "u64")
 
 
-def _matmul_infer(types: Sequence[TensorType | None], _: Attrs) -> tuple[TensorType, ...]:
+def _matmul_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     same_dtype("MatMul", types)
     a, b = required(types, 0), required(types, 1)
     if not a.rank or not b.rank:
@@ -29,7 +36,7 @@ def _matmul_infer(types: Sequence[TensorType | None], _: Attrs) -> tuple[TensorT
     batch = broadcast_shape("MatMul", a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2:-1] if a.rank > 1 else ()
     columns = b.shape[-1:] if b.rank > 1 else ()
-    return (TensorType(a.dtype, (*batch, *rows, *columns)),)
+    return (TensorType(product_dtype("MatMul", a.dtype, None, attrs), (*batch, *rows, *columns)),)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -40,8 +47,8 @@ def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.asarray(result).astype(a.dtype, copy=False)
 
 
-def _matmul_evaluate(arrays: Sequence[np.ndarray | None], _: Attrs) -> tuple[np.ndarray, ...]:
-    return (product(required(arrays, 0), required(arrays, 1)),)
+def _matmul_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
+    return (product(*(widened(required(arrays, position), attrs) for position in (0, 1))),)
 
 
 def _matmul_compute(
@@ -60,9 +67,10 @@ def _matmul_compute(
         return sum_over(mul(accumulated(left), accumulated(right)), k)
 
     total = compute(types[0].shape, element, "matmul")
-    if total.dtype == a.dtype:
+    dtype = types[0].dtype
+    if total.dtype == dtype:
         return (total,)
-    return (compute(types[0].shape, lambda *i: cast(read(total, i), a.dtype), "matmul_out"),)
+    return (compute(types[0].shape, lambda *i: cast(read(total, i), dtype), "matmul_out"),)
 
 
 operator(
@@ -72,28 +80,31 @@ operator(
     [Operand("y", _TYPES)],
     _matmul_infer,
     _matmul_evaluate,
+    {"wide": WIDE},
     fusion=Fusion.COMPLEX,
     compute=_matmul_compute,
 )
 
 
 def _gemm_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
-    same_dtype("Gemm", types)
     a, b, c = required(types, 0), required(types, 1), types[2]
+    same_dtype("Gemm", types[:2])
+    dtype = product_dtype("Gemm", a.dtype, c, attrs)
     if a.rank != 2 or b.rank != 2:
         raise VerifyError(f"Gemm: operands have ranks {a.rank} and {b.rank}, expected 2 and 2")
     rows, inner = a.shape[::-1] if attrs["transA"] else a.shape
     below, columns = b.shape[::-1] if attrs["transB"] else b.shape
     if inner != below:
         raise VerifyError(f"Gemm: the first operand has {inner} columns, the second {below} rows")
-    result = TensorType(a.dtype, (rows, columns))
+    result = TensorType(dtype, (rows, columns))
     if c is not None and (c.rank > 2 or broadcast_shape("Gemm", c.shape, result.shape) != result.shape):
         raise VerifyError(f"Gemm: c has shape {list(c.shape)}, which does not broadcast to {[rows, columns]}")
     return (result,)
 
 
 def _gemm_evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
-    a, b, c = required(arrays, 0), required(arrays, 1), arrays[2]
+    a, b = (widened(required(arrays, position), attrs) for position in (0, 1))
+    c = arrays[2]
     work = wide(a.dtype)
     left, right = a.astype(work, copy=False), b.astype(work, copy=False)
     y = product(left.T if attrs["transA"] else left, right.T if attrs["transB"] else right)
@@ -125,7 +136,8 @@ def _gemm_compute(
 
     total = compute(types[0].shape, element, "gemm")
     added = c if attrs["beta"] != 0 else None
-    if added is None and attrs["alpha"] == 1 and total.dtype == a.dtype:
+    dtype = types[0].dtype
+    if added is None and attrs["alpha"] == 1 and total.dtype == dtype:
         return (total,)
 
     def finish(*i: Expr) -> Expr:
@@ -137,7 +149,7 @@ def _gemm_compute(
         if added is not None:
             term = cast(broadcast_read(added, i), value.dtype)
             value = add(value, term if attrs["beta"] == 1 else term * attrs["beta"])
-        return cast(value, a.dtype)
+        return cast(value, dtype)
 
     return (compute(types[0].shape, finish, "gemm_out"),)
 
@@ -154,6 +166,7 @@ operator(
         "beta": Attr("float", 1.0),
         "transA": Attr("int", 0),
         "transB": Attr("int", 0),
+        "wide": WIDE,
     },
     Fusion.COMPLEX,
     compute=_gemm_compute,

@@ -1,12 +1,20 @@
-"""How expressions read their operands: broadcast axes, and the type in which products are added up."""
+"""How operators read their operands: broadcast axes, and the type in which products are added up."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tilewright.dtypes import F32, DType
+from tilewright.errors import VerifyError
 from tilewright.expr import Expr, cast, const, read
+from tilewright.ops.declaration import wide
+from tilewright.ops.operator import Attr, Attrs
 from tilewright.tensor.ir import Tensor
+from tilewright.types import TensorType
+
+WIDE = Attr("bool", False)  # of products of a half type: the result is not rounded to it, but stays float32
 
 
 def broadcast_read(tensor: Tensor, indices: Sequence[Expr]) -> Expr:
@@ -31,3 +39,19 @@ def accumulator(dtype: DType) -> DType:
 def accumulated(e: Expr) -> Expr:
     """A term in the type in which sums are kept."""
     return cast(e, accumulator(e.dtype))
+
+
+def product_dtype(name: str, factors: DType, added: TensorType | None, attrs: Attrs) -> DType:
+    """The element type of a sum of products, of factors of one type, and of what is added to it.
+
+    Raises VerifyError when the added operand has another type.
+    """
+    dtype = accumulator(factors) if attrs["wide"] else factors
+    if added is not None and added.dtype != dtype:
+        raise VerifyError(f"{name}: operands have element types {factors} and {added.dtype}")
+    return dtype
+
+
+def widened(factor: np.ndarray, attrs: Attrs) -> np.ndarray:
+    """An operand of a product in the type of the result."""
+    return factor.astype(wide(factor.dtype), copy=False) if attrs["wide"] else factor
