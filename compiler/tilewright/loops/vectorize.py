@@ -1,9 +1,8 @@
 """Loop pass: keep only those vector loops that can be vector instructions; the others run serially.
 
-A vector loop must have a constant extent of at most MAX_LANES and hold nothing but stores, and branches
-that all lanes
-take together. Schedules ask for vector loops; tails and guards can make one impossible in a corner of a
-kernel.
+A vector loop must have a constant extent of at most MAX_LANES and hold nothing but stores, branches that all
+lanes take together, and the loop of an intrinsic over what each lane sums up. Schedules ask for vector loops;
+tails and guards can make one impossible in a corner of a kernel.
 """
 
 from __future__ import annotations
@@ -24,7 +23,9 @@ def legalize_vectors(kernel: Kernel) -> Kernel:
 def _visit(stmt: Stmt) -> Stmt:
     if isinstance(stmt, For) and stmt.kind == LoopKind.VECTORIZED:
         fits = isinstance(stmt.extent, Const) and stmt.extent.value <= MAX_LANES and stmt.start == _zero(stmt)
-        if not fits or not _uniform(stmt.body, stmt.var.name):
+        summed = stmt.intrinsic and isinstance(stmt.body, For) and isinstance(stmt.body.extent, Const)
+        body = stmt.body.body if summed else stmt.body  # type: ignore[attr-defined]
+        if not fits or not _uniform(body, stmt.var.name):
             stmt = replace(stmt, kind=LoopKind.SERIAL)
     return map_statements(stmt, _visit)
 

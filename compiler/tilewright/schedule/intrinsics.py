@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.dtypes import F32
+from tilewright.dtypes import BF16, F32
 from tilewright.errors import ScheduleError
-from tilewright.expr import Expr, Read, Var, children, substitute
+from tilewright.expr import Expr, Read, Var, cast, children, substitute
 from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.schedule.regions import Loops
 from tilewright.schedule.state import StageState
-from tilewright.tensor.ir import Reduce, Stage, Tensor, compute, placeholder
+from tilewright.tensor.ir import Reduce, Stage, Tensor, compute, placeholder, reduce_axis, sum_over
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,17 @@ def _transposed(extents: Sequence[int]) -> Tensor:
     return compute(extents, lambda i, j: x[j, i], "y")
 
 
-INTRINSICS = {i.name: i for i in (Intrinsic("transpose", 2, _transposed),)}
+def _dot_pairs(extents: Sequence[int]) -> Tensor:
+    """y[i] = sum over j of f32(x[j]) * f32(w[i, j]), of bf16 operands."""
+    columns, depth = extents
+    x, w = placeholder((depth,), BF16, "x"), placeholder((columns, depth), BF16, "w")
+    j = reduce_axis(depth, "j")
+    return compute((columns,), lambda i: sum_over(cast(x[j.var], F32) * cast(w[i, j.var], F32), j), "y")
+
+
+INTRINSICS = {
+    i.name: i for i in (Intrinsic("transpose", 2, _transposed), Intrinsic("dot_pairs", 2, _dot_pairs))
+}
 
 # (tensor, logical indices) -> the element's flat index in memory
 Flat = Callable[[Tensor, Sequence[Expr]], Expr]

@@ -27,8 +27,8 @@ from tilewright.loops.ir import (
 )
 from tilewright.loops.simplify import bind
 from tilewright.machine import Machine
+from tilewright.targets.cpu import codegen_dot, codegen_transpose
 from tilewright.targets.cpu import codegen_memory as memory
-from tilewright.targets.cpu import codegen_transpose as transpose
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_builder import Function, Module
 from tilewright.targets.cpu.codegen_context import Binding, Context, Pointer, Registers, VectorLoop
@@ -46,6 +46,8 @@ from tilewright.targets.cpu.device import fault_number
 SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
 _MAX_UNROLLED = 1024
+# Code rules of intrinsics; each says whether it wrote the loop, which is written as any other if not.
+_RULES = {"transpose": codegen_transpose.rule, "dot_pairs": codegen_dot.rule}
 
 
 def kernel_text(kernel: Kernel, machine: Machine) -> str:
@@ -177,30 +179,19 @@ class _KernelWriter:
         function.label(end)
 
     def _for(self, context: Context, stmt: For) -> None:
+        if stmt.intrinsic and _RULES[stmt.intrinsic](context, stmt, evaluate):
+            return
         if stmt.kind == LoopKind.VECTORIZED:
             vector = VectorLoop(stmt.var.name, int(stmt.extent.value))  # type: ignore[attr-defined]
             self._statement(replace(context, vector=vector), stmt.body)
         elif stmt.kind == LoopKind.PARALLEL and not context.parallel:
             self._parallel(context, stmt)
-        elif self._transposes(context, stmt):
-            return
         elif stmt.kind in (LoopKind.SERIAL, LoopKind.PARALLEL):
             self._serial(context, stmt)
         elif stmt.kind == LoopKind.UNROLLED:
             self._unrolled(context, stmt)
         else:
             raise CodegenError(f"loop '{stmt.var.name}': kind {stmt.kind} does not exist on the CPU")
-
-    def _transposes(self, context: Context, stmt: For) -> bool:
-        """Writes the loop nest as a transposition in registers, when it is one."""
-        found = transpose.match(stmt) if context.vector is None and context.mask is None else None
-        if found is None:
-            return False
-        places = (context.place(found.source_buffer), context.place(found.target_buffer))
-        if not all(isinstance(place, Pointer) for place in places):
-            return False
-        transpose.write(context, found, evaluate)
-        return True
 
     def _unrolled(self, context: Context, stmt: For) -> None:
         size = sum(1 for _ in walk(stmt.body))

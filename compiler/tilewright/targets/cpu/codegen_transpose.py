@@ -40,12 +40,23 @@ class Transposition:
     column_step: int
 
 
+def rule(context: Context, loop: For, evaluate: Evaluate) -> bool:
+    """Writes the loop nest as a transposition between two buffers in memory, when it is one."""
+    found = match(loop) if context.vector is None and context.mask is None else None
+    if found is None:
+        return False
+    places = (context.place(found.source_buffer), context.place(found.target_buffer))
+    if not all(isinstance(place, Pointer) for place in places):
+        return False
+    _write(context, found, evaluate)
+    return True
+
+
 def match(loop: For) -> Transposition | None:
     """The transposition that a loop nest is, or None."""
     inner = loop.body
     if (
-        loop.intrinsic != "transpose"
-        or loop.kind != LoopKind.SERIAL
+        loop.kind != LoopKind.SERIAL
         or not isinstance(inner, For)
         or inner.kind != LoopKind.VECTORIZED
     ):
@@ -80,7 +91,7 @@ def match(loop: For) -> Transposition | None:
     )
 
 
-def write(context: Context, found: Transposition, evaluate: Evaluate) -> None:
+def _write(context: Context, found: Transposition, evaluate: Evaluate) -> None:
     """Code of a transposition between two buffers in memory."""
     function = context.function
     source, target = context.place(found.source_buffer), context.place(found.target_buffer)
