@@ -17,6 +17,7 @@ from tilewright.passes.fuse import Fuse
 from tilewright.passes.identity import Identity
 from tilewright.passes.im2col import Im2col
 from tilewright.passes.lower import Lower
+from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
 from tilewright.passes.slice_splits import SliceSplits
@@ -72,21 +73,23 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
 
 
 def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass, ...]:
-    """What -O3 adds: the algorithms of convolutions, then storages, as the target wishes.
+    """What -O3 adds: the algorithms of products, then storages, as the target wishes.
 
-    Winograd's template needs the storages that it wishes for, packed weights included.
+    Winograd's template and products of bf16 need the storages that they wish for, packed weights included.
     """
     if level < 3:
         return ()
+    packed = not {"storage", "packing"} & set(without)
+    algorithms: tuple[Pass, ...] = ()
     if "direct" in without:
-        algorithm: tuple[Pass, ...] = (Im2col(),)
-    elif {"winograd", "storage", "packing"} & set(without):
-        algorithm = ()
-    else:
-        algorithm = (Winograd(target),)
+        algorithms = (Im2col(),)
+    elif packed and "winograd" not in without:
+        algorithms = (Winograd(target),)
+    if packed:
+        algorithms = (*algorithms, RoundOperands(target))
     if "storage" in without:
-        return algorithm
-    return (*algorithm, ChooseStorage(target, packing="packing" not in without), Dce())
+        return algorithms
+    return (*algorithms, ChooseStorage(target, packing=packed), Dce())
 
 
 def program_passes_for(level: int) -> tuple[ProgramPass, ...]:

@@ -119,16 +119,19 @@ def opt(
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.tw.txt")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="whom lower, storage and winograd ask")
+        str | None, typer.Option(metavar="NAME", help="whom lower, storage, winograd and round_operands ask")
     ] = None,
     machine: Annotated[
         Path | None, typer.Option(metavar="PROFILE", help="the target's machine; default: this one")
     ] = None,
+    precision: Annotated[
+        str, typer.Option(metavar="MODE", help="the mode in which the target answers")
+    ] = "fp32",
 ) -> None:
     """Run passes on the text of a graph and print the text of the result."""
     from tilewright.cli.opt_command import optimise_text
 
-    optimise_text(file, passes, output, target, machine)
+    optimise_text(file, passes, output, target, machine, precision)
 
 
 def devices(json_to: Json = None) -> None:

@@ -18,18 +18,19 @@ from tilewright.passes.verify import verify_function
 
 
 def optimise_text(
-    file: Path, passes: str, output: Path | None, target: str | None, machine: Path | None
+    file: Path, passes: str, output: Path | None, target: str | None, machine: Path | None, precision: str
 ) -> None:
     """Runs passes on every function of the text, checking it before and after each.
 
-    target, machine: whom passes ask that depend on a target; machine: a profile, None for this one.
+    target, machine, precision: whom passes ask that depend on a target, and in which mode; machine: a
+    profile, None for this one.
     Raises UsageError for an unknown pass, ParseError for a bad text, VerifyError for an ill-typed graph.
     """
     if not file.is_file():
         raise UsageError(f"{file} is not a file; give the text of a graph, as --dump-dir writes it")
     if output is not None:
         check_writable(output)
-    chosen = parse_passes(passes, _answers(target, machine))
+    chosen = parse_passes(passes, _answers(target, machine, precision))
     module = read_text(file)
     for function in module.functions.values():
         verify_function(function)
@@ -42,10 +43,10 @@ def optimise_text(
         write_text(module, output)
 
 
-def _answers(target: str | None, machine: Path | None) -> dict[str, Any]:
+def _answers(target: str | None, machine: Path | None, precision: str) -> dict[str, Any]:
     if target is None:
         if machine is not None:
             raise UsageError(f"--machine {machine}: say with --target whose machine it is")
         return {}
-    made = make_target(CompileOptions(target=target, machine=machine))
+    made = make_target(CompileOptions(target=target, machine=machine, precision=precision))
     return {"costs": made, "should_lower": made.should_lower}

@@ -17,8 +17,9 @@ import numpy as np
 
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, binary, const, floordiv, logical_and, mod, mul, read, select, sub
+from tilewright.graph.ir import Constant, Node
 from tilewright.ops.convolution import finished
-from tilewright.ops.declaration import operator, required
+from tilewright.ops.declaration import attributes, operator, required
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
 from tilewright.ops.windows import windows
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
@@ -30,6 +31,15 @@ WEIGHTS = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
 OUTPUT = ((1, 1, 1, 0), (0, 1, -1, -1))
 TILE = len(OUTPUT)  # results along one side
 WINDOW = len(INPUT)  # elements of the input along one side
+
+
+def suits(node: Node) -> bool:
+    """Whether a node is a 3x3 convolution of stride 1 with constant weights, without groups and dilations."""
+    if node.op != "Conv" or not isinstance(node.inputs[1], Constant) or node.inputs[1].shape[2:] != (3, 3):
+        return False
+    attrs = attributes(node)
+    ones = all(n == 1 for key in ("strides", "dilations") for n in attrs[key] or ())
+    return ones and attrs["group"] == 1
 
 
 def transform_weights(w: np.ndarray) -> np.ndarray:

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.graph.ir import Constant, Function, Node
-from tilewright.ops.declaration import attributes
-from tilewright.ops.winograd import transform_weights
+from tilewright.graph.ir import Constant, Function
+from tilewright.ops.winograd import suits, transform_weights
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.costs import Costs, choose_algorithm
 
@@ -26,11 +25,8 @@ class Winograd(FunctionPass):
     costs: Costs
 
     def transform(self, function: Function) -> bool:
-        chosen = [
-            node
-            for node in function.nodes
-            if suits(node) and choose_algorithm(node, self.costs) == "winograd"
-        ]
+        products = [node for node in function.nodes if suits(node)]
+        chosen = [node for node in products if choose_algorithm(node, self.costs) == "winograd"]
         for node in chosen:
             weights = node.operand(1)
             assert isinstance(weights, Constant)
@@ -39,12 +35,3 @@ class Winograd(FunctionPass):
             node.op = "WinogradConv"
             node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
         return bool(chosen)
-
-
-def suits(node: Node) -> bool:
-    """Cases 1 and 2."""
-    if node.op != "Conv" or not isinstance(node.inputs[1], Constant):
-        return False
-    attrs = attributes(node)
-    ones = all(n == 1 for key in ("strides", "dilations") for n in attrs[key] or ())
-    return ones and node.inputs[1].shape[2:] == (3, 3) and attrs["group"] == 1

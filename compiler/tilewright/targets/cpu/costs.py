@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from string import ascii_lowercase
 
-from tilewright.dtypes import F32
+from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Node
 from tilewright.machine import Machine
 from tilewright.ops.declaration import attributes
 from tilewright.ops.windows import windows
-from tilewright.ops.winograd import TILE, WINDOW, tiles
+from tilewright.ops.winograd import TILE, WINDOW, suits, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu.cache_sets import channel_gap
+from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
+from tilewright.targets.cpu.schedules.common import PAIR
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
@@ -33,9 +35,10 @@ PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Reduce
 
 @dataclass(frozen=True)
 class CpuCosts:
-    """Implements passes/costs.py for a machine."""
+    """Implements passes/costs.py for a machine and a mode of precision."""
 
     machine: Machine
+    precision: str = "fp32"
 
     def wish(self, node: Node) -> Wish | None:
         if node.bodies or not node.outputs:
@@ -58,7 +61,8 @@ class CpuCosts:
         x, w, y = node.operand(0), node.operand(1), node.output
         attrs = attributes(node)
         rank, group = len(x.shape), attrs["group"]
-        if x.dtype != F32:
+        pairs = x.dtype == BF16 and attrs["wide"]
+        if x.dtype != F32 and not pairs:
             return None
         last, over = channels_last(rank), windows("Conv", x.shape, w.shape[2:], attrs)
         halo = _halo([(a.before, a.after) for a in over], channel_gap(x.type, over[-1], self.machine))
@@ -72,9 +76,9 @@ class CpuCosts:
         vectors = panel_vectors(best, columns, group, lanes)
         if not vectors:
             return None
-        width = vectors * lanes
-        gain = PRODUCT_GAIN * depth * self._vectors(y.type.size)
-        return Wish((last, Storage(f"A{ascii_lowercase[2:rank]}b{width}a"), None), last, halo, gain)
+        gain = inf if pairs else PRODUCT_GAIN * depth * self._vectors(y.type.size)
+        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", vectors * lanes, pairs)
+        return Wish((last, packed, None), last, halo, gain)
 
     def _winograd(self, node: Node) -> Wish:
         """As a convolution; the halo also covers the windows of tiles that hang over the edge."""
@@ -87,19 +91,38 @@ class CpuCosts:
         return Wish((last, Storage(f"aBc{width}b"), None), last, halo)
 
     def algorithms(self, node: Node) -> Mapping[str, float]:
-        """Cycles of a 3x3 convolution: Winograd saves 5 of 9 multiplications and pays for them with adds,
-        loads and stores a channel.
-        """
-        x, y = node.operand(0), node.output
-        if x.dtype != F32 or len(x.shape) != 4:
+        """Cycles of the multiply-adds of a product, and of what an algorithm needs besides."""
+        if node.operand(0).dtype != F32:
             return {}
+        depth = _depth(node)
+        a_cycle = UNITS * self.machine.lanes(32)
+        found = {"direct": node.output.type.size * depth / a_cycle}
+        if suits(node):
+            found["winograd"] = self._winograd_operations(node) / a_cycle
+        if self.precision == "bf16" and self._has_pairs(node, depth):
+            found["bf16"] = found["direct"] / PAIR
+        return found if len(found) > 1 else {}
+
+    def _winograd_operations(self, node: Node) -> float:
+        """Winograd saves 5 of 9 multiplications and pays for them with adds, loads and stores a channel."""
+        x, y = node.operand(0), node.output
         channels, columns = x.shape[1], y.shape[1]
         count = x.shape[0] * tiles(y.shape[2]) * tiles(y.shape[3])
-        direct = 9 * channels * columns * x.shape[0] * y.shape[2] * y.shape[3]
         product = WINDOW * WINDOW * channels * columns * count
-        transforms = count * (TRANSFORM_IN * channels + TRANSFORM_OUT * columns)
-        a_cycle = UNITS * self.machine.lanes(32)
-        return {"direct": direct / a_cycle, "winograd": (product + transforms) / a_cycle}
+        return product + count * (TRANSFORM_IN * channels + TRANSFORM_OUT * columns)
+
+    def _has_pairs(self, node: Node, depth: int) -> bool:
+        """Whether the template can compute a product from pairs of bf16."""
+        if not all(map(self.machine.has, DOT_PAIRS)) or node.attrs.get("transA"):
+            return False
+        weights = node.operand(1)
+        if node.op == "Conv":
+            return (
+                weights.shape[1] % PAIR == 0
+                and weights.shape[1] > PAIR
+                and self._convolution(node) is not None
+            )
+        return depth % PAIR == 0 and self._product(node) is not None
 
     def pack_cost(self, type: TensorType) -> float:
         """Cycles of a transposition."""
@@ -117,15 +140,33 @@ class CpuCosts:
 
     def _product(self, node: Node) -> Wish | None:
         a, b, y = node.operand(0), node.operand(1), node.output
-        if b.dtype != F32 or len(b.shape) != 2 or len(a.shape) < 2:
+        pairs = b.dtype == BF16 and attributes(node)["wide"]
+        if (b.dtype != F32 and not pairs) or len(b.shape) != 2 or len(a.shape) < 2:
             return None
         transposed = bool(node.attrs.get("transB", 0))
         depth = b.shape[1] if transposed else b.shape[0]
         row = long_row_axis(y.shape, range(len(y.shape) - 1))
         tile = tile_for(y.shape[row : row + 1], y.shape[-1], depth, self.machine)
-        width = tile.vectors * self.machine.lanes(32)
-        packed = Storage(f"Ab{width}a") if transposed else Storage(f"Ba{width}b")
-        return Wish((PLAIN, packed, PLAIN), PLAIN)
+        order, column = ("ab", "a") if transposed else ("ba", "b")
+        return Wish(
+            (PLAIN, panels(order, column, tile.vectors * self.machine.lanes(32), pairs), PLAIN), PLAIN
+        )
+
+
+def panels(order: str, column: str, width: int, pairs: bool) -> Storage:
+    """Weights in blocks of `width` columns; pairs: two rows, along the last axis of `order`, side by side."""
+    blocked = order.replace(column, column.upper())
+    if not pairs:
+        return Storage(f"{blocked}{width}{column}")
+    return Storage(f"{blocked[:-1]}{blocked[-1].upper()}{width}{column}{PAIR}{order[-1]}")
+
+
+def _depth(node: Node) -> int:
+    """Terms of each sum of a product."""
+    weights = node.operand(1)
+    if node.op == "Conv":
+        return weights.type.size // weights.shape[0]
+    return node.operand(0).shape[0 if node.attrs.get("transA") else -1]
 
 
 def _patches(node: Node) -> Wish | None:

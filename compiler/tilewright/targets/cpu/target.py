@@ -58,15 +58,16 @@ class CpuTarget:
 
     def wish(self, node: Node) -> Wish | None:
         """Channels last, weights in panels: see costs.py."""
-        return CpuCosts(self.machine).wish(node)
+        return CpuCosts(self.machine, self.options.precision).wish(node)
 
     def pack_cost(self, type: TensorType) -> float:
         """A transposition, or a copy at least."""
-        return CpuCosts(self.machine).pack_cost(type)
+        return CpuCosts(self.machine, self.options.precision).pack_cost(type)
 
     def algorithms(self, node: Node) -> Mapping[str, float]:
-        """Direct convolution and Winograd: see costs.py."""
-        return CpuCosts(self.machine).algorithms(node)
+        """Those that the mode of precision permits and no ablation leaves out: see costs.py."""
+        cycles = CpuCosts(self.machine, self.options.precision).algorithms(node)
+        return {name: count for name, count in cycles.items() if name not in self.options.without}
 
     def compile_kernel(self, callee: Callee) -> bytes:
         """An object, from the cache where it is known."""
