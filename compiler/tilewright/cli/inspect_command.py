@@ -11,6 +11,7 @@ from tilewright.binding import UnboundExecutable
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file
 from tilewright.cli.output import byte_text, table_console, write_json
+from tilewright.cli.reasons import HEAD, reason_rows
 from tilewright.config import CompileOptions
 from tilewright.runtime.artefact import read_artefact
 from tilewright.runtime.package import Package
@@ -95,6 +96,7 @@ def _show_segment(console: Console, number: int, segment: dict[str, Any]) -> Non
             _few(row["nodes"]),
         )
     console.print(table)
+    _show_reasons(console, segment)
     memory = segment["memory"]
     figures = Table(show_header=False)
     figures.add_row("flops", f"{segment['flops'] / 1e9:,.3f} G, moving {byte_text(segment['bytes'])}")
@@ -105,6 +107,16 @@ def _show_segment(console: Console, number: int, segment: dict[str, Any]) -> Non
     figures.add_row("lower bound", byte_text(memory["lower_bound"]))
     figures.add_row("inputs and outputs", byte_text(memory["mutable_bytes"]))
     console.print(figures)
+
+
+def _show_reasons(console: Console, segment: dict[str, Any]) -> None:
+    rows = list(reason_rows(segment))
+    if not rows:
+        return
+    table = Table(*HEAD)
+    for row in rows:
+        table.add_row(*row)
+    console.print(table)
 
 
 def _few(names: list[str]) -> str:

@@ -59,7 +59,7 @@ def _scheduled(node: Node, target: Target) -> tuple[Kernel, dict[str, str]]:
     group = make_group(node)
     choice = target.schedule(group)
     notes = {"template": choice.template, "schedule": str(choice.schedule), "source": choice.source}
-    return lower_group(group, choice), notes
+    return lower_group(group, choice), notes | {"knobs": choice.knobs}
 
 
 def lower_group(group: Group, choice: Choice) -> Kernel:

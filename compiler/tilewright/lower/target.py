@@ -17,6 +17,8 @@ from tilewright.storage import Wish
 from tilewright.tensor.ir import Tensor
 from tilewright.types import TensorType
 
+MODEL = "analytic model"
+
 
 @dataclass(frozen=True)
 class Group:
@@ -39,11 +41,16 @@ class Group:
 
 @dataclass(frozen=True)
 class Choice:
-    """A schedule with the template it came from; source: `default` or the key of a record."""
+    """A schedule with the template it came from.
+
+    source: `default`, MODEL where a model of the machine set the template's knobs, or the key of a record;
+    knobs: what they are set to, as `name=value`.
+    """
 
     template: str
     schedule: Schedule
     source: str = "default"
+    knobs: str = ""
 
 
 class Target(Protocol):

@@ -30,10 +30,18 @@ def test_compile_inspect_run(network, image, cache_dir, tmp_path, capsys, monkey
     assert segment["flops"] > 12 * 12 * 8 * 27 * 2
     rows = {node: row for row in segment["kernels"] for node in row["nodes"]}
     assert {"conv", "relu", "pool", "mean", "classes"} <= rows.keys()
-    assert rows["conv"]["template"]
-    assert rows["conv"]["source"] == "default"
+    assert rows["conv"]["template"] == "contraction"
+    assert rows["conv"]["source"] == "analytic model"
+    assert "columns=" in rows["conv"]["knobs"]
+    reasons = {node: row for row in segment["reasons"] for node in row["nodes"]}
+    cycles = reasons["conv"]["algorithm"]["cycles"]
+    assert reasons["conv"]["algorithm"]["chosen"] == min(cycles, key=cycles.get) == "direct"
+    assert reasons["pool"]["storage"]["granted"]
+    assert reasons["classes"]["kernel"] == rows["classes"]["name"]
     assert main.run(["inspect", "n.tw"]) == 0
-    assert "lower bound" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "lower bound" in shown
+    assert f"direct {cycles['direct']:,}, winograd {cycles['winograd']:,}" in shown
 
     np.save("x.npy", image)
     arguments = ["--input", "x=x.npy", "--output-dir", "out", "--trace", "t.json", "--json", "-"]

@@ -13,12 +13,11 @@ from tilewright.machine import Machine
 from tilewright.schedule.lower import inlined_bodies
 from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.schedules.common import (
-    PARALLEL_WORK,
     axis,
     inline_elementwise,
     memory_order,
-    parallel_axis,
     place,
+    run_parallel,
     work,
 )
 from tilewright.tensor.ir import stages_of
@@ -79,9 +78,7 @@ def _transposition(s: Schedule, group: Group, order: list[int], turned: int, mac
     s.tensorize(result, row, "transpose")
     extents = {axis(result, p): shape[p] for p in order[:-1] if p != turned}
     extents |= {band: -(-shape[turned] // lanes), block: -(-shape[order[-1]] // lanes)}
-    shared = parallel_axis(extents, [*outer, block])
-    if shared is not None and work(group) >= PARALLEL_WORK:
-        s.parallel(result, shared)
+    run_parallel(s, result, extents, [*outer, block], work(group))
 
 
 def _nest(
@@ -108,9 +105,7 @@ def _nest(
         s.reorder(result, *outer, *inner)
     for name in inner:
         s.unroll(result, name)
-    shared = parallel_axis(extents, outer)
-    if shared is not None and size >= PARALLEL_WORK:
-        s.parallel(result, shared)
+    run_parallel(s, result, extents, outer, size)
 
 
 def _split_by_moduli(s: Schedule, result: str, outer: list[str], extents: dict[str, int]) -> list[str]:

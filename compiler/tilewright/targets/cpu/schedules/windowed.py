@@ -13,15 +13,15 @@ from __future__ import annotations
 from math import prod
 
 from tilewright.loops.size import gathers
-from tilewright.lower.target import Choice, Group
+from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.targets.cpu.schedules.common import (
-    PARALLEL_WORK,
     TERMS,
     axis,
+    described,
     memory_order,
     one_result,
-    parallel_axis,
+    run_parallel,
     share_values,
     start,
     tile_sums,
@@ -66,15 +66,14 @@ def schedule(group: Group, machine: Machine) -> Choice:
     for name in (*tiled, vector):
         s.unroll(result, name)
     s.vectorize(result, lane)
-    shared = parallel_axis(extents, [*outer, block])
-    if shared is not None and work(group) >= PARALLEL_WORK:
-        s.parallel(result, shared)
+    over = run_parallel(s, result, extents, [*outer, block], work(group))
     share_values(frame, block, contiguous, lanes)
     s.compute_at(frame.sums, result, block)
     size = taps * tile * -(-width // lanes) * _term_size(group, contiguous, lanes)
     written_out = size <= MAX_UNROLLED
     tile_sums(frame, len(shape), contiguous, lanes, written_out)
-    return Choice("windowed", s)
+    knobs = described(rows=tile, vectors=-(-width // lanes), lanes=min(lanes, width), parallel=over)
+    return Choice("windowed", s, MODEL, knobs)
 
 
 def _row_tile(extent: int, taps: int, vectors: int) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.lower.target import Choice, Group
+from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.schedule.schedule import Schedule
@@ -23,6 +23,7 @@ from tilewright.targets.cpu.schedules.common import (
     Frame,
     axis,
     block_sums,
+    described,
     inline_elementwise,
     share_values,
     tile_sums,
@@ -67,7 +68,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     rows = block_rows(shape, machine)
     apart = -(-shape.tiles_high // rows) >= ENOUGH_BLOCKS and _block_bytes(shape, rows) <= LOCAL_BYTES
     block, across, vector = _output(s, result, rows, lanes)
-    _product(s, product, (rows, shape.tiles_wide), width, machine)
+    tile = _product(s, product, (rows, shape.tiles_wide), width, machine)
     tile_sums(Frame(s, product, sums, partial), 5, 4, lanes)
     share_values(Frame(s, result, product, product, shared), vector, 1, lanes)
     s.compute_at(sums, product, f"{axis(product, 3)}.o")
@@ -79,7 +80,10 @@ def schedule(group: Group, machine: Machine) -> Choice:
     else:
         s.parallel(result, across)
         s.parallel(product, axis(product, 0))
-    return Choice("winograd", s)
+    knobs = described(
+        block=rows, rows=tile, vectors=-(-width // lanes), columns=width, parallel=block if apart else across
+    )
+    return Choice("winograd", s, MODEL, knobs)
 
 
 def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str, str]:
@@ -95,19 +99,22 @@ def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str, 
     return block, tile_column, vector
 
 
-def _product(s: Schedule, product: str, rows: tuple[int, int], width: int, machine: Machine) -> None:
+def _product(s: Schedule, product: str, rows: tuple[int, int], width: int, machine: Machine) -> str:
+    """Register tiles of the products of each position; the rows of a tile."""
     lanes = machine.lanes(32)
     tile = tile_for(rows, width, PRODUCTS, machine)
     limit = row_limit(machine.registers, width // lanes)
     first, second = tile.rows
     panel, within = s.split(product, axis(product, 4), width)
     vector, lane = s.split(product, within, lanes)
-    high, h = s.split(product, axis(product, 2), min(first, limit))
-    wide, w = s.split(product, axis(product, 3), min(second, limit))
+    first, second = min(first, limit), min(second, limit)
+    high, h = s.split(product, axis(product, 2), first)
+    wide, w = s.split(product, axis(product, 3), second)
     s.reorder(product, axis(product, 0), axis(product, 1), panel, high, wide, h, w, vector, lane)
     for name in (h, w, vector):
         s.unroll(product, name)
     s.vectorize(product, lane)
+    return f"{first}x{second}"
 
 
 def _input(s: Schedule, source: str, lanes: int, parallel: bool) -> None:
