@@ -28,9 +28,20 @@ def test_the_default_level_keeps_the_contract(name, tmp_path):
         np.testing.assert_array_equal(one[output], two[output])
 
 
-@pytest.mark.parametrize("without", ["fusion", "storage"])
+@pytest.mark.parametrize(
+    "without", ["fusion", "storage", "packing", "winograd", "direct", "direct+packing", "direct+storage"]
+)
 def test_ablations_compute_the_same(without, tmp_path):
     path = str(zoo.model_path("dqn"))
-    engine = tw.compile(path, without=(without,), threads=1, cache_dir=tmp_path)
+    parts = without.split("+")
+    engines = {n: tw.compile(path, without=parts, threads=n, cache_dir=tmp_path) for n in (1, 2)}
+    values = seeded_inputs(engines[1].inputs, 1)
+    assert_contract(path, [values], {f"without {without}, {n} threads": e.run for n, e in engines.items()})
+
+
+@pytest.mark.parametrize("without", ["packing", "direct"])
+def test_ablations_of_layouts_keep_a_deeper_network_within_the_contract(without, tmp_path):
+    path = str(zoo.model_path("squeezenet1_1"))
+    engine = tw.compile(path, without=(without,), threads=2, cache_dir=tmp_path)
     values = seeded_inputs(engine.inputs, 1)
     assert_contract(path, [values], {f"without {without}": engine.run})

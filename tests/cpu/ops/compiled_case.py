@@ -15,8 +15,10 @@ from tilewright.ops.operator import REGISTRY, Builder
 from tilewright.types import TensorType
 
 
-def check_compiled(case: Case, cache_dir: Path, level: int = 3, threads: int = 1) -> None:
-    """Compile the node with all its operands as inputs, run it, compare every result."""
+def check_compiled(
+    case: Case, cache_dir: Path, level: int = 3, threads: int = 1, without: tuple[str, ...] = ()
+) -> tw.Executable:
+    """Compile the node with all its operands as inputs, run it, compare every result; what was compiled."""
     function = Function("main")
     feeds = {f"operand{i}": a for i, a in enumerate(case.operands) if a is not None}
     inputs = [
@@ -26,7 +28,9 @@ def check_compiled(case: Case, cache_dir: Path, level: int = 3, threads: int = 1
     function.outputs = Builder(function).ops(case.op, *inputs, **case.attrs)
     function.output_names = [f"result{i}" for i in range(len(function.outputs))]
     module = Module({"main": function})
-    engine = tw.compile(module, threads=threads, opt_level=level, cache_dir=cache_dir, verify_each=True)
+    engine = tw.compile(
+        module, threads=threads, opt_level=level, without=without, cache_dir=cache_dir, verify_each=True
+    )
     found = engine.run(feeds)
     expected = REGISTRY[case.op].evaluate(case.operands, case.attrs)
     for name, wanted in zip(function.output_names, expected, strict=True):
@@ -37,3 +41,4 @@ def check_compiled(case: Case, cache_dir: Path, level: int = 3, threads: int = 1
         else:
             a, b = got.astype(np.float64), wanted.astype(np.float64)
             np.testing.assert_allclose(a, b, case.rtol, case.atol, equal_nan=True)
+    return engine
