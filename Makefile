@@ -19,7 +19,15 @@ SPEED := build/speed
 SPEED_ENGINES := --engine tilewright:cpu,without=matrix --engine ort --engine openvino,precision=fp32
 SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
 
-.PHONY: report publish speed test lint slow asv check-report clean
+# What single parts of the CPU target bring. Leaving out `direct` or `packing` takes Winograd along, so both are
+# also compared with the compiler that lacks Winograd alone.
+ABLATIONS := build/ablations
+ABLATED_MODELS := resnet18 mobilenet_v1
+ABLATED := fusion storage winograd direct packing
+ABLATED_BESIDES := direct packing
+without := --engine tilewright:cpu,without=
+
+.PHONY: report publish speed ablations test lint slow asv check-report clean
 .DELETE_ON_ERROR:
 
 report: $(INSTALLED)
@@ -50,6 +58,20 @@ speed: $(INSTALLED)
 	$(BIN)/tilewright report $(foreach name,zoo-1 zoo-2 table2-1 table2-2,--bench $(SPEED)/$(name).json) \
 		$(foreach name,$(SPEED_LAYERS),--layers $(SPEED)/$(name).json) -o reports/published/cpu-speed
 	$(BIN)/tilewright report --check -o reports/published/cpu-speed
+
+# Some ten minutes on a quiet machine.
+ablations: $(INSTALLED)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	mkdir -p $(ABLATIONS)
+	for threads in 1 2; do \
+		$(BIN)/tilewright bench $(ABLATED_MODELS) --engine tilewright:cpu $(addprefix $(without),$(ABLATED)) \
+			--threads $$threads --json $(ABLATIONS)/all-$$threads.json && \
+		$(BIN)/tilewright bench $(ABLATED_MODELS) $(without)winograd $(addprefix $(without)winograd+,$(ABLATED_BESIDES)) \
+			--threads $$threads --json $(ABLATIONS)/winograd-$$threads.json || exit 1; \
+	done
+	$(BIN)/tilewright report $(foreach name,all-1 all-2 winograd-1 winograd-2,--bench $(ABLATIONS)/$(name).json) \
+		-o reports/published/ablations
+	$(BIN)/tilewright report --check -o reports/published/ablations
 
 check-report: $(INSTALLED)
 	$(BIN)/tilewright report --check -o reports/published
