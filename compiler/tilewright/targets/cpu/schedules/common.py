@@ -15,6 +15,7 @@ from tilewright.types import TensorType
 
 PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
+PAIR = 2  # terms of the intrinsic `dot_pairs`
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 
@@ -145,6 +146,17 @@ def tile_sums(frame: Frame, rank: int, contiguous: int, lanes: int, unroll_terms
         s.compute_at(frame.partial, frame.sums, reduce_axes(s, frame.sums)[-1])
 
 
+def tile_dots(frame: Frame, contiguous: int, lanes: int) -> None:
+    """As `tile_sums` where both operands hold pairs of bf16 terms side by side; sums are not in blocks: what
+    rounding the operands costs is more.
+    """
+    s = frame.schedule
+    *outer, last = reduce_axes(s, frame.sums)
+    pairs, _ = s.split(frame.sums, last, PAIR)
+    lane = _write_out(s, frame.sums, contiguous, lanes, [*outer, pairs])
+    s.tensorize(frame.sums, lane, "dot_pairs")
+
+
 def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:
     """Computes the shared stages of a tile of results in registers, inside loop `at` of the result."""
     s = frame.schedule
@@ -154,8 +166,10 @@ def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:
         _write_out(s, stage, contiguous, lanes, [])
 
 
-def _write_out(s: Schedule, stage: str, contiguous: int, lanes: int, outer: list[str]) -> None:
-    """The data loops of a stage written out inside the `outer` loops, lanes along the contiguous axis."""
+def _write_out(s: Schedule, stage: str, contiguous: int, lanes: int, outer: list[str]) -> str:
+    """The data loops of a stage written out inside the `outer` loops, lanes along the contiguous axis; the
+    loop over lanes.
+    """
     names = [a.name for a in s.state.stage(stage).stage.axes]
     vector, lane = s.split(stage, names[contiguous], lanes)
     data = [name for position, name in enumerate(names) if position != contiguous]
@@ -163,6 +177,7 @@ def _write_out(s: Schedule, stage: str, contiguous: int, lanes: int, outer: list
     for name in (*data, vector):
         s.unroll(stage, name)
     s.vectorize(stage, lane)
+    return lane
 
 
 def reduce_axes(schedule: Schedule, stage: str) -> list[str]:

@@ -17,6 +17,7 @@ from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
 from tilewright.targets.cpu.schedules.common import (
+    PAIR,
     PRODUCTS,
     axis,
     described,
@@ -24,6 +25,7 @@ from tilewright.targets.cpu.schedules.common import (
     run_parallel,
     share_values,
     start,
+    tile_dots,
     tile_sums,
     work,
 )
@@ -34,9 +36,20 @@ COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs
 
 
 def panel_width(storage: Storage) -> int:
-    """Columns in a block of a packed operand; 0 when it is not packed."""
-    blocks = [size for _, _, size in storage.terms(len(set(storage.tag.lower()) & set("abcdefgh"))) if size]
-    return blocks[-1] if len(blocks) == 1 else 0
+    """Columns in a block of a packed operand, in pairs of rows or not; 0 when it is not packed."""
+    blocks = _blocks(storage)
+    return blocks[0] if len(blocks) == 1 or blocks[1:] == [PAIR] else 0
+
+
+def in_pairs(storage: Storage) -> bool:
+    """Whether a packed operand holds pairs of rows side by side, for `dot_pairs`."""
+    return _blocks(storage)[1:] == [PAIR]
+
+
+def _blocks(storage: Storage) -> list[int]:
+    """Sizes of the blocks, outermost first."""
+    rank = len(set(storage.tag.lower()) & set("abcdefgh"))
+    return [size for _, _, size in storage.terms(rank) if size]
 
 
 def long_row_axis(shape: Sequence[int], rows: Sequence[int]) -> int:
@@ -61,7 +74,8 @@ def _column(group: Group) -> int:
 
 def schedule(group: Group, machine: Machine) -> Choice:
     """The template's default: the tile of the analytic model, panels as packed."""
-    frame = start(group, PRODUCTS)
+    pairs = any(in_pairs(t.storage) for t in group.input_types)
+    frame = start(group, work(group) if pairs else PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
     rank, column, lanes = len(shape), _column(group), machine.lanes(32)
@@ -100,6 +114,9 @@ def schedule(group: Group, machine: Machine) -> Choice:
     over = run_parallel(s, result, extents, order, work(group))
     share_values(frame, order[-1], column, lanes)
     s.compute_at(sums, result, order[-1])
-    tile_sums(frame, rank, column, lanes)
+    if pairs:
+        tile_dots(frame, column, lanes)
+    else:
+        tile_sums(frame, rank, column, lanes)
     knobs = described(rows="x".join(map(str, factors)), vectors=vectors, columns=width, parallel=over)
     return Choice("contraction", s, MODEL, knobs)
