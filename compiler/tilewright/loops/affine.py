@@ -29,6 +29,7 @@ from tilewright.expr import (
 
 Range = tuple[float, float]  # inclusive; infinite where unknown
 EVERYTHING: Range = (-inf, inf)
+_LINEAR = ("add", "sub", "mul")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Bounds:
             return (e.value, e.value)
         if isinstance(e, Var):
             return self.ranges.get(e.name, EVERYTHING)
-        if isinstance(e, Binary) and e.op in ("add", "sub", "mul"):
+        if isinstance(e, Binary) and e.op in _LINEAR:
             form = linear(e)
             if Linear({e: 1}) != form:
                 return self.of_linear(form)
@@ -150,6 +151,8 @@ class Bounds:
         if isinstance(e, Var):
             low, high = self.ranges.get(e.name, EVERYTHING)
             return const(int(low)) if low == high else e
+        if isinstance(e, Binary) and e.op in _LINEAR and e.dtype == I64:
+            return from_linear(self._linear(e))
         parts = children(e)
         if parts:
             new = tuple(self.simplify(part) for part in parts)
@@ -161,8 +164,21 @@ class Bounds:
             return select(e.condition, e.a, e.b)
         return e
 
+    def _linear(self, e: Expr) -> Linear:
+        """The linear form of an i64 expression whose atoms are simplified."""
+        if not isinstance(e, Binary) or e.op not in _LINEAR:
+            return linear(self.simplify(e))
+        a, b = self._linear(e.a), self._linear(e.b)
+        if e.op != "mul":
+            return a.plus(b, 1 if e.op == "add" else -1)
+        if b.is_constant:
+            return a.times(b.constant)
+        if a.is_constant:
+            return b.times(a.constant)
+        return linear(rebuild(e, (from_linear(a), from_linear(b))))
+
     def _simplify_index(self, e: Binary) -> Expr:
-        if e.op in ("add", "sub", "mul"):
+        if e.op in _LINEAR:
             return from_linear(linear(e))
         if e.op in ("floordiv", "mod") and isinstance(e.b, Const) and e.b.value > 0:
             return self._divide(e.op, linear(e.a), int(e.b.value))

@@ -27,7 +27,7 @@ from tilewright.loops.ir import (
     sub_statements,
 )
 from tilewright.loops.simplify import simplify
-from tilewright.loops.size import written_out
+from tilewright.loops.size import written_out, written_out_alone
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,11 @@ class Partition:
     def _grown(self, stmt: Stmt, bounds: Bounds) -> int:
         """The size when all cuts are made."""
         if not isinstance(stmt, For):
-            own = written_out(stmt) - sum(written_out(part) for part in sub_statements(stmt))
-            return own + sum(self._grown(part, bounds) for part in sub_statements(stmt))
-        low, high = bounds.of_loop(stmt.start, stmt.extent)
-        inner = bounds.extended(stmt.var.name, low, high)
+            return written_out_alone(stmt) + sum(self._grown(part, bounds) for part in sub_statements(stmt))
         if stmt.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
             return written_out(stmt)
+        low, high = bounds.of_loop(stmt.start, stmt.extent)
+        inner = bounds.extended(stmt.var.name, low, high)
         return 1 + (len(self._cuts(stmt, inner, inf)) + 1) * self._grown(stmt.body, inner)
 
     def _cuts(self, loop: For, bounds: Bounds, budget: float) -> list[int]:

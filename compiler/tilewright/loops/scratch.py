@@ -34,6 +34,8 @@ class HoistScratch:
     def run(self, kernel: Kernel) -> Kernel:
         found: dict[str, Buffer] = {}
         body = self._visit(kernel.body, found)
+        if not found:
+            return kernel
         buffers = tuple(replace(buffer, scope="global") for buffer in found.values())
         params, roles = (*kernel.params, *buffers), (*kernel.roles, *(Role.SCRATCH for _ in buffers))
         return replace(kernel, params=params, roles=roles, body=_renamed(body, found))
@@ -55,17 +57,16 @@ class HoistScratch:
 def _renamed(stmt: Stmt, found: dict[str, Buffer]) -> Stmt:
     """The statement with accesses to the found buffers, wherever they are, in their new scope."""
 
-    def moved(buffer: Buffer) -> Buffer:
-        return replace(buffer, scope="global") if found.get(buffer.name) == buffer else buffer
+    scoped = {buffer: replace(buffer, scope="global") for buffer in found.values()}
 
     def read(e: Expr) -> Expr | None:
-        return Read(moved(e.source), e.indices, e.dtype) if isinstance(e, Read) else None
+        return (
+            Read(scoped[e.source], e.indices, e.dtype) if isinstance(e, Read) and e.source in scoped else None
+        )
 
     def stores(part: Stmt) -> Stmt:
-        return (
-            replace(part, buffer=moved(part.buffer))
-            if isinstance(part, Store)
-            else map_statements(part, stores)
-        )
+        if isinstance(part, Store) and part.buffer in scoped:
+            return replace(part, buffer=scoped[part.buffer])
+        return map_statements(part, stores)
 
     return stores(map_expressions(stmt, lambda e: rewrite(e, read)))

@@ -21,10 +21,15 @@ def written_out(stmt: Stmt, lane: str = "", lanes: int = 0) -> int:
     inner = sum(written_out(part, lane, lanes) for part in sub_statements(stmt))
     if isinstance(stmt, For) and stmt.kind == LoopKind.UNROLLED and isinstance(stmt.extent, Const):
         return int(stmt.extent.value) * inner
+    return written_out_alone(stmt, lane, lanes) + inner
+
+
+def written_out_alone(stmt: Stmt, lane: str = "", lanes: int = 0) -> int:
+    """`written_out` of a statement without the statements in it."""
     if not isinstance(stmt, (Store, While)) and not _is_loop(stmt):
-        return inner
+        return 0
     gathered = sum(gathers(e, lane) for e in expressions(stmt)) if lane else 0
-    return 1 + inner + gathered * lanes // 2
+    return 1 + gathered * lanes // 2
 
 
 def _is_loop(stmt: Stmt) -> bool:
