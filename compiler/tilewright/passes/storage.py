@@ -3,7 +3,8 @@
 1. A node whose template wants storages (convolutions, pools, matrix products) gets them where that pays for
    the Packs it takes, see storage_choice.py: operands in another storage are packed.
 2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest
-   operand; the others are packed to the same where they have the full shape.
+   operand, or plain tensors where that takes fewer Packs; the others are packed to the same where they have
+   the full shape.
 3. Everything else reads and writes plain tensors.
 4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no
    guard is left in the convolution's loops.
@@ -25,7 +26,7 @@ from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
 from tilewright.ops.operator import operator_of
 from tilewright.passes.costs import Costs
-from tilewright.passes.storage_choice import Decision, decide, follows
+from tilewright.passes.storage_choice import Decision, carries, choose, follows
 from tilewright.storage import PLAIN, Storage, Wish
 
 
@@ -61,7 +62,10 @@ class _Choice:
     def run(self) -> bool:
         asked = ((node, self._wish(node)) for node in self.function.nodes)
         wishes = {node: wish for node, wish in asked if wish is not None}
-        given = self._decide(wishes)
+        choice = choose(self.function, wishes, self.costs)
+        for node, decision in choice.decisions.items():
+            node.notes["storage"] = _note(wishes[node], decision)
+        given = {node for node, decision in choice.decisions.items() if decision.granted}
         halos = {
             node: wishes[node].halo for node in self.function.nodes if node in given and wishes[node].halo
         }
@@ -72,7 +76,7 @@ class _Choice:
             if node in given:
                 self._grant(node, wishes[node])
             elif follows(node):
-                self._follow(node)
+                self._follow(node, node in choice.turned)
             else:
                 self._plain(node)
             self.nodes.append(node)
@@ -81,13 +85,6 @@ class _Choice:
         self.function.nodes = self.nodes
         self._add_halos(halos)
         return changed
-
-    def _decide(self, wishes: dict[Node, Wish]) -> set[Node]:
-        """The nodes whose wishes are granted; why, or why not, is noted."""
-        decisions = decide(self.function, wishes, self.costs)
-        for node, decision in decisions.items():
-            node.notes["storage"] = _note(wishes[node], decision)
-        return {node for node, decision in decisions.items() if decision.granted}
 
     def _wish(self, node: Node) -> Wish | None:
         wish = self.costs.wish(node)
@@ -102,13 +99,14 @@ class _Choice:
                 node.inputs[position] = self._in_storage(value, storage)
         _set_storage(node, wish.output)
 
-    def _follow(self, node: Node) -> None:
-        shape = node.outputs[0].shape
-        full = [v for v in node.inputs if v is not None and len(v.shape) == len(shape)]
+    def _follow(self, node: Node, turned: bool) -> None:
+        """turned: into the storage of the largest operand, otherwise plain."""
+        rank = len(node.outputs[0].shape)
+        full = [v for v in node.inputs if v is not None and len(v.shape) == rank]
         leading = max(full, key=lambda v: (v.type.size, v.type.storage != PLAIN), default=None)
-        storage = PLAIN if leading is None else replace(leading.type.storage, halo=())
+        storage = replace(leading.type.storage, halo=()) if turned and leading is not None else PLAIN
         for position, value in enumerate(node.inputs):
-            if value is not None and (value.shape == shape or node.op == "Concat"):
+            if value is not None and carries(node, value):
                 node.inputs[position] = self._in_storage(value, storage)
         _set_storage(node, storage)
 

@@ -31,18 +31,33 @@ def follows(node: Node) -> bool:
     return not node.bodies and (operator_of(node).fusion in FOLLOWERS or node.op == "Concat")
 
 
+def carries(node: Node, value: Value) -> bool:
+    """Whether a following node reads an operand in its own storage: not those that it broadcasts."""
+    return node.op == "Concat" or value.shape == node.outputs[0].shape
+
+
 @dataclass(frozen=True)
 class Decision:
     """granted: whether a node gets the storage that it wishes for; gain: cycles that it saves by it.
 
     packs_wished, packs_plain: cycles of the Packs next to the node in the wished storage and on plain
-    tensors, all other nodes being as they are. So granted: gain + packs_plain >= packs_wished; refused: <=.
+    tensors, all other nodes being as they are. So granted: gain + packs_plain >= packs_wished; refused: <.
     """
 
     granted: bool
     gain: float
     packs_wished: float = 0.0
     packs_plain: float = 0.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """decisions: one for every wish; turned: the following nodes that work in the storage of their operands
+    rather than on plain tensors.
+    """
+
+    decisions: Mapping[Node, Decision]
+    turned: Set[Node] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -53,68 +68,68 @@ class _Border:
     readers: tuple[int, ...]
     cost: float
 
-    def price(self, turned: Set[int]) -> float:
-        """What the value costs. turned: the vertices in wished storages."""
-        own = self.producer in turned
-        return self.cost if any((reader in turned) != own for reader in self.readers) else 0.0
+    def price(self, wished: Set[int]) -> float:
+        """What the value costs. wished: the vertices in wished storages."""
+        own = self.producer in wished
+        return self.cost if any((reader in wished) != own for reader in self.readers) else 0.0
 
 
-def decide(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> dict[Node, Decision]:
+def choose(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> Choice:
     """What becomes of every wish for activations; those for plain activations are always granted."""
     asking = {node: wish for node, wish in wishes.items() if wish.inputs[0] not in (None, PLAIN)}
     always = {node: Decision(True, wish.gain) for node, wish in wishes.items() if node not in asking}
     if not asking:
-        return always
+        return Choice(always)
     graph = _Cut()
-    reads = {node: graph.vertex() for node in function.nodes}  # the storage that a node reads
-    writes: dict[Value, int] = {}
-    for node in function.nodes:
-        wish = asking.get(node)
-        if wish is None and not follows(node):
-            graph.edge(reads[node], SINK, inf)
-        if wish is not None:
-            graph.edge(SOURCE, reads[node], wish.gain)
-        turned = wish is not None and wish.output != PLAIN
-        writes |= {
-            v: reads[node] if turned or (wish is None and follows(node)) else SINK for v in node.outputs
-        }
-    borders: list[_Border] = []
-    for value, readers in _readers(function, asking).items():
-        vertices = tuple(SINK if node is None else reads[node] for node in readers)
-        borders.append(_Border(writes.get(value, SINK), vertices, costs.pack_cost(value.type)))
-        _add_border(graph, borders[-1])
-    kept = graph.source_side()
+    vertices = {node: graph.vertex() for node in function.nodes}
+    for node, vertex in vertices.items():
+        if node in asking:
+            graph.edge(SOURCE, vertex, asking[node].gain)
+        elif not follows(node):
+            graph.edge(vertex, SINK, inf)
+    borders = _borders(function, asking, vertices, costs)
+    for border in borders:
+        _add_border(graph, border)
+    wished = graph.source_side()
     around: dict[int, list[_Border]] = {}
     for border in borders:
         for vertex in {border.producer, *border.readers}:
             around.setdefault(vertex, []).append(border)
-    return always | {
-        node: _decision(wish.gain, reads[node], kept, around.get(reads[node], []))
+    decisions = {
+        node: _decision(wish.gain, vertices[node], wished, around.get(vertices[node], []))
         for node, wish in asking.items()
     }
+    turned = {node for node, vertex in vertices.items() if vertex in wished and node not in asking}
+    return Choice(always | decisions, turned)
 
 
-def _decision(gain: float, vertex: int, kept: Set[int], borders: list[_Border]) -> Decision:
-    wished, plain = kept | {vertex}, kept - {vertex}
-    return Decision(
-        vertex in kept, gain, sum(b.price(wished) for b in borders), sum(b.price(plain) for b in borders)
-    )
+def _decision(gain: float, vertex: int, wished: Set[int], borders: list[_Border]) -> Decision:
+    packs_wished = sum(border.price(wished | {vertex}) for border in borders)
+    packs_plain = sum(border.price(wished - {vertex}) for border in borders)
+    return Decision(vertex in wished, gain, packs_wished, packs_plain)
 
 
-def _readers(function: Function, asking: Mapping[Node, Wish]) -> dict[Value, list[Node | None]]:
-    """Who reads each value in a storage of choice: nodes, and None for the function's outputs."""
-    readers: dict[Value, list[Node | None]] = {}
-    for node in function.nodes:
-        shape = node.outputs[0].shape if node.outputs else ()
+def _borders(
+    function: Function, asking: Mapping[Node, Wish], vertices: Mapping[Node, int], costs: Costs
+) -> list[_Border]:
+    """Every value that somebody reads in a storage of choice. The outside and all that is plain is SINK."""
+    writers: dict[Value, int] = {}
+    for node, vertex in vertices.items():
+        writes_wished = asking[node].output != PLAIN if node in asking else follows(node)
+        writers |= dict.fromkeys(node.outputs, vertex if writes_wished else SINK)
+    readers: dict[Value, list[int]] = {}
+    for node, vertex in vertices.items():
         for position, value in enumerate(node.inputs):
-            if value is None or isinstance(value, Constant):
+            if value is None or isinstance(value, Constant) or (follows(node) and not carries(node, value)):
                 continue
-            small = follows(node) and node.op != "Concat" and value.shape != shape
-            if not small and (position == 0 or node not in asking):
-                readers.setdefault(value, []).append(node)
+            if position == 0 or node not in asking:
+                readers.setdefault(value, []).append(vertex)
     for value in function.outputs:
-        readers.setdefault(value, []).append(None)
-    return readers
+        readers.setdefault(value, []).append(SINK)
+    return [
+        _Border(writers.get(value, SINK), tuple(found), costs.pack_cost(value.type))
+        for value, found in readers.items()
+    ]
 
 
 def _add_border(graph: _Cut, border: _Border) -> None:
@@ -145,14 +160,23 @@ class _Cut:
             self.room.append(room)
 
     def source_side(self) -> set[int]:
-        """The vertices on the source's side of the cut that lies nearest to the source."""
+        """The vertices on the source's side of the minimum cut that lies nearest to the sink."""
         while True:
             levels = self._levels()
             if SINK not in levels:
-                return set(levels)
+                return set(range(len(self.heads))) - self._reaching_sink()
             pending = [0] * len(self.heads)
             while self._augment(levels, pending):
                 pass
+
+    def _reaching_sink(self) -> set[int]:
+        found, queue = {SINK}, deque([SINK])
+        while queue:
+            for edge in self.heads[queue.popleft()]:
+                if self.room[edge ^ 1] > 0 and self.to[edge] not in found:
+                    found.add(self.to[edge])
+                    queue.append(self.to[edge])
+        return found
 
     def _levels(self) -> dict[int, int]:
         levels, queue = {SOURCE: 0}, deque([SOURCE])

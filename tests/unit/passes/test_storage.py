@@ -120,6 +120,18 @@ def test_elementwise_nodes_and_concatenations_follow():
     assert node_of(function, "Concat").output.type.storage == LAST
 
 
+def test_a_node_that_works_in_any_storage_stays_plain_where_its_neighbours_are():
+    class Paid(_Blocked):
+        def pack_cost(self, type: TensorType) -> float:
+            return type.size
+
+    graph = Graph()
+    y = graph.op("Add", conv(graph, graph.input(1, 4, 5, 5)), graph.input(1, 4, 5, 5, name="z"))
+    function = graph.returning(graph.op("Softmax", y, axis=1))
+    fires(function, ChooseStorage(Paid()), final=False)
+    assert operators(function) == ["Pack", "Conv", "Unpack", "Add", "Softmax"]
+
+
 def test_everything_else_reads_plain_tensors():
     graph = Graph()
     y = conv(graph, graph.input(1, 4, 5, 5))
