@@ -44,10 +44,10 @@ def suits(node: Node) -> bool:
 
 def transform_weights(w: np.ndarray) -> np.ndarray:
     """G g G^T of weights [O, I, 3, 3], as [a a, O, I]: in float64, rounded once."""
-    g = np.asarray(WEIGHTS)
-    columns = w.astype(np.float64).reshape(-1, 3) @ g.T  # g G^T, then G (g G^T), both as one matrix product
-    both = np.tensordot(g, columns.reshape(*w.shape[:3], WINDOW), axes=(1, 2)).astype(w.dtype)
-    return np.ascontiguousarray(both.transpose(0, 3, 1, 2).reshape(WINDOW * WINDOW, *w.shape[:2]))
+    outputs, channels, rows, columns = w.shape
+    filters = w.reshape(outputs * channels, rows * columns).T.astype(np.float64)
+    transformed = np.kron(WEIGHTS, WEIGHTS) @ filters  # one matrix product for both sides
+    return transformed.astype(w.dtype).reshape(WINDOW * WINDOW, outputs, channels)
 
 
 def tiles(extent: int) -> int:
