@@ -3,7 +3,7 @@
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -110,11 +110,14 @@ def _add(image: LabelledImage, task: Task, outcome: Outcome, partial: PartialRes
 
 def _load(spec: EngineSpec, task: Task, folder: Path, reporter: Reporter) -> Contender:
     engine = engine_of(spec)
+    settings = task.settings
+    if settings.precision not in engine.classes:  # it is there to be compared with, and its row says so
+        settings = replace(settings, precision="fp32")
     contender = Contender(spec, version=engine.availability().version)
     reporter.stage(f"{task.model.name}: {spec.text}: load")
     try:
-        prepared = engine.prepare(task.model.path, spec, task.settings, folder)
-        contender.session = engine.load(prepared, spec, task.settings)
+        prepared = engine.prepare(task.model.path, spec, settings, folder)
+        contender.session = engine.load(prepared, spec, settings)
     except CacheError:
         raise  # no row could be measured
     except Exception as error:  # whatever an engine raises belongs to its row

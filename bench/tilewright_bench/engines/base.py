@@ -20,6 +20,7 @@ PRECISIONS = ("fp32", "fp32-fast", "bf16", "fp16", "int8")
 
 # Classes whose contract results of another class keep as well.
 KEPT_BY: Mapping[str, tuple[str, ...]] = {"fp32-fast": ("fp32",)}
+FLOAT32 = ("fp32", *(name for name, kept in KEPT_BY.items() if "fp32" in kept))  # where float32 is enough
 
 
 class TensorInfo(Protocol):
@@ -151,9 +152,13 @@ class Session(ABC):
 
 
 class Engine(ABC):
-    """One engine. Importing its module must not import the library it stands for."""
+    """One engine. Importing its module must not import the library it stands for.
+
+    `classes` are those of precision that it may be asked for.
+    """
 
     name: str
+    classes: tuple[str, ...] = PRECISIONS
     targets: tuple[str, ...]
     keys: Mapping[str, str]  # option → what it takes, for messages and `tilewright engines`
 

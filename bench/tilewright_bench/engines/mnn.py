@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.errors import UsageError
 from tilewright_bench.engines.base import (
+    FLOAT32,
     Array,
     Arrays,
     Availability,
@@ -79,6 +80,7 @@ class MnnSession(Session):
 
 class MnnEngine(Engine):
     name = "mnn"
+    classes = FLOAT32
     targets = ("cpu",)
     keys: Mapping[str, str] = {}
 
@@ -92,7 +94,7 @@ class MnnEngine(Engine):
             import MNN.nn  # noqa: F401
 
     def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
-        one_of(self.name, "precision", settings.precision, ("fp32", "fp32-fast"))
+        one_of(self.name, "precision", settings.precision, self.classes)
         signature = signature_of(model, settings)
         wrong = [tensor.name for tensor in signature.inputs if tensor.dtype.name not in TYPES]
         if wrong:

@@ -14,6 +14,7 @@ import numpy as np
 
 from tilewright.errors import RunError, UsageError
 from tilewright_bench.engines.base import (
+    FLOAT32,
     Arrays,
     Availability,
     Engine,
@@ -81,6 +82,7 @@ class NcnnSession(Session):
 
 class NcnnEngine(Engine):
     name = "ncnn"
+    classes = FLOAT32
     targets = ("cpu",)
     keys: Mapping[str, str] = {
         "precision": "fp32, or default: what ncnn chooses (if absent: that of the run)"
@@ -113,7 +115,7 @@ class NcnnEngine(Engine):
 
     def load(self, prepared: Prepared, spec: EngineSpec, settings: Settings) -> Session:
         wanted = spec.options.get("precision", settings.precision)
-        one_of(self.name, "precision", wanted, ("fp32", "fp32-fast", "default"))
+        one_of(self.name, "precision", wanted, (*self.classes, "default"))
         return NcnnSession(prepared.path, read_note(prepared.path), settings, wanted)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from tilewright.errors import UsageError
 from tilewright_bench.engines.base import (
+    FLOAT32,
     Arrays,
     Availability,
     Engine,
@@ -30,9 +31,6 @@ from tilewright_bench.engines.base import (
     bound_shape,
     one_of,
 )
-
-# ONNX Runtime computes a float32 model in float32, which also keeps the looser contract.
-COMPUTED_IN_FP32 = ("fp32", "fp32-fast")
 
 KERNEL_TIME = "_kernel_time"  # how the profiler calls the time that a node's kernel takes
 WARM_UP = 2  # runs that are profiled and not counted
@@ -66,6 +64,7 @@ class OrtSession(Session):
 
 class OrtEngine(Engine):
     name = "ort"
+    classes = FLOAT32
     targets = ("cpu",)
     keys: Mapping[str, str] = {
         "opt": "0, 1, 2 or 3: none, basic, extended or all graph optimisations (default 3)",
@@ -107,10 +106,10 @@ class OrtEngine(Engine):
         """The session, and whether its idle workers spin."""
         import onnxruntime as ort
 
-        if settings.precision not in COMPUTED_IN_FP32:
+        if settings.precision not in self.classes:
             raise UsageError(
                 f"engine 'ort' runs a model in the element types it is written in; --precision "
-                f"{settings.precision} is not one of {', '.join(COMPUTED_IN_FP32)}"
+                f"{settings.precision} is not one of {', '.join(self.classes)}"
             )
         spinning = one_of(self.name, "spinning", spec.options.get("spinning", "on"), ("on", "off"))
         level = one_of(self.name, "opt", spec.options.get("opt", "3"), ("0", "1", "2", "3"))

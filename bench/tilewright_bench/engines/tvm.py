@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.errors import UsageError
 from tilewright_bench.engines.base import (
+    FLOAT32,
     Arrays,
     Availability,
     Engine,
@@ -66,6 +67,7 @@ class TvmSession(Session):
 
 class TvmEngine(Engine):
     name = "tvm"
+    classes = FLOAT32
     targets = ("cpu",)
     keys: Mapping[str, str] = {}
 
@@ -78,7 +80,7 @@ class TvmEngine(Engine):
         from tvm import relax  # noqa: F401
 
     def prepare(self, model: Path, spec: EngineSpec, settings: Settings, folder: Path) -> Prepared:
-        one_of(self.name, "precision", settings.precision, ("fp32", "fp32-fast"))
+        one_of(self.name, "precision", settings.precision, self.classes)
         import onnx
         import tvm
         from tvm.relax.frontend.onnx import from_onnx

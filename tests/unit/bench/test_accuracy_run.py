@@ -1,6 +1,7 @@
 """The accuracy driver on a tiny classifier: rows, flips, undecodable images, resuming."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from tilewright.errors import DataError, UsageError
 from tilewright_bench.accuracy.command import flip_warnings, measure_accuracy
 from tilewright_bench.accuracy.driver import Task
 from tilewright_bench.engines import registry
-from tilewright_bench.engines.base import Arrays, EngineSpec, Prepared, Session, Settings, Tensor
+from tilewright_bench.engines.base import FLOAT32, Arrays, EngineSpec, Prepared, Session, Settings, Tensor
 from tilewright_bench.models import ModelFile
 from tilewright_bench.progress import Reporter
 from tilewright_datasets.images import ImageSet, LabelledImage
@@ -98,6 +99,19 @@ def test_rows_pairs_and_flips(images: ImageSet, tiny_model: Path) -> None:
     assert flips == [("1.png", 1, 1, 2), ("2.png", 2, 2, 3)]
     margin = (np.exp(4) - 1) / (np.exp(4) + 25)
     assert pair["max_margin_of_flip"] == pytest.approx(margin)
+
+
+def test_an_engine_without_the_mode_is_a_float32_reference(
+    images: ImageSet, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    narrow = BrightnessEngine(name="grey", keys={"bias": ""})
+    plain = BrightnessEngine(name="plain", keys={"bias": ""})
+    monkeypatch.setattr(plain, "classes", FLOAT32)
+    monkeypatch.setattr(registry, "known_engines", lambda: {"grey": narrow, "plain": plain})
+    settings = Settings(1, precision="bf16", cache_dir=str(Path(images.name) / "cache"))
+    result = measured(replace(task(images, tiny_model, "grey", "plain"), settings=settings))
+    assert [row["precision"] for row in result["rows"]] == ["bf16", "fp32"]
+    assert result["pairs"][0]["agree_top1"] == 1.0
 
 
 def test_a_flip_beyond_the_contract_is_a_warning() -> None:
