@@ -41,7 +41,7 @@ def lower_each(
     queue = deque(range(len(nodes)))
     made: dict[int, Lowered] = {}
     helpers: list[_Helper] = []
-    start = time.perf_counter()
+    start = time.thread_time()
     try:
         while (index := _next(queue)) is not None:
             report(len(made), nodes[index])
@@ -49,7 +49,7 @@ def lower_each(
                 made[index] = lower_node(nodes[index], target)
             except TilewrightError:
                 queue.clear()  # nodes before this one may fail too: see below
-            seconds = (time.perf_counter() - start) / max(1, len(made))
+            seconds = (time.thread_time() - start) / max(1, len(made))
             if not helpers and _pays(seconds * len(queue), processes):
                 for _ in range(min(processes - 1, len(queue))):
                     helpers.append(_Helper(nodes, queue, made, target))
