@@ -6,6 +6,7 @@ import threading
 from functools import lru_cache
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from tilewright.errors import CodegenError
 from tilewright.machine import Machine
@@ -69,5 +70,17 @@ def _optimised(text: str, machine: Machine) -> llvm.ModuleRef:
     options.loop_unrolling = False
     options.loop_interleaving = False
     builder = llvm.create_pass_builder(target, options)
-    builder.getModulePassManager().run(module, builder)
+    manager = builder.getModulePassManager()
+    try:
+        manager.run(module, builder)
+    finally:
+        _dispose(manager)
     return module
+
+
+def _dispose(manager: llvm.ModulePassManager) -> None:
+    """Frees a pass manager: its class in llvmlite inherits an empty `_dispose` before the one that frees it,
+    and some 100 kB of passes and what they found would stay for each module.
+    """
+    NewPassManager._dispose(manager)
+    manager.detach()
