@@ -61,13 +61,18 @@ def applies(group: Group, machine: Machine) -> bool:
     """A product with nothing but element-wise work after it, whose second operand is packed or can be read by
     vectors of columns.
     """
-    if group.anchor_op not in COLUMNS or not one_result(group) or len(group.outputs[0].shape) < 2:
+    if not is_product(group):
         return False
     packed = [t for t in group.input_types if t.storage.tag and panel_width(t.storage)]
-    return len(packed) == 1 or (not packed and unpacked_vectors(group, _column(group), machine) > 0)
+    return len(packed) == 1 or (not packed and unpacked_vectors(group, column_of(group), machine) > 0)
 
 
-def _column(group: Group) -> int:
+def is_product(group: Group) -> bool:
+    """A product of rows and columns with nothing but element-wise work after it."""
+    return group.anchor_op in COLUMNS and one_result(group) and len(group.outputs[0].shape) > 1
+
+
+def column_of(group: Group) -> int:
     """The axis of the result that runs over columns."""
     return COLUMNS[group.anchor_op] % len(group.outputs[0].shape)
 
@@ -78,7 +83,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     frame = start(group, work(group) if pairs else PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
-    rank, column, lanes = len(shape), _column(group), machine.lanes(32)
+    rank, column, lanes = len(shape), column_of(group), machine.lanes(32)
     rows = [p for p in range(rank) if p != column]
     inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
     depth = work(group) // max(1, prod(shape))
