@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.errors import RunError
+from tilewright.faults import NOTHING, REASONS
+
 Array = Any  # np.ndarray or NumPy scalar
 
 
@@ -16,6 +19,13 @@ def erf(x: np.ndarray) -> np.ndarray:
     array = np.asarray(x)
     values = np.fromiter(map(math.erf, array.astype(np.float64).reshape(-1)), np.float64, array.size)
     return values.reshape(array.shape).astype(array.dtype)
+
+
+def report(reason: int) -> int:
+    """A reason of `faults` as it is. Raises RunError where there is one."""
+    if reason != NOTHING:
+        raise RunError(REASONS[reason])
+    return reason
 
 
 INTRINSICS: dict[str, Callable[..., Array]] = {
@@ -38,6 +48,7 @@ INTRINSICS: dict[str, Callable[..., Array]] = {
     "isnan": np.isnan,
     "fmod": np.fmod,
     "fma": lambda a, b, c: a * b + c,
+    "report": report,
     "within": lambda position, extent: np.clip(position, 0, extent - 1),
 }
 

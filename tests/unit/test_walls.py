@@ -22,6 +22,7 @@ BASE = (
     "arithmetic",
     "disk_cache",
     "sources",
+    "faults",
 )
 
 

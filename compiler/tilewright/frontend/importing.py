@@ -27,8 +27,8 @@ _REJECTED = (ValueError, TypeError, IndexError, KeyError, ArithmeticError)
 class GraphReader:
     """Holds the values of an ONNX graph by name while its nodes are translated into `function`.
 
-    outer: of a sub-graph, the reader of the graph around it. A sub-graph has a function of its own, or is
-    read into the function around it, as if its nodes stood there.
+    dims: sizes of named dimensions. outer: of a sub-graph, the reader of the graph around it. A sub-graph
+    has a function of its own, or is read into the function around it, as if its nodes stood there.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class GraphReader:
         graph: GraphProto,
         opset: int,
         base_dir: Path | None,
+        dims: Mapping[str, int],
         outer: GraphReader | None = None,
     ) -> None:
         if graph.sparse_initializer:
@@ -44,6 +45,8 @@ class GraphReader:
         self.function = function
         self.opset = opset
         self.base_dir = base_dir
+        self.dims = dims
+        self._declared = {info.name: info.type for info in (*graph.value_info, *graph.output)}
         self.outer = outer
         self.inline = outer is not None and outer.function is function
         self.captures: dict[Value, Value] = {}  # inputs of the function by the outer value
@@ -83,7 +86,7 @@ class GraphReader:
         for index, (info, type) in enumerate(zip(graph.input, inputs, strict=True)):
             if index not in known:
                 function.add_input(info.name, type)
-        reader = GraphReader(function, graph, self.opset, self.base_dir, self)
+        reader = GraphReader(function, graph, self.opset, self.base_dir, self.dims, self)
         for index, array in known.items():
             reader.bind(graph.input[index].name, array)
         reader.read_nodes()
@@ -94,7 +97,7 @@ class GraphReader:
     def inlined(self, graph: GraphProto, inputs: Sequence[Value] = ()) -> list[Value]:
         """The results of a sub-graph whose nodes are read into this function; inputs: what it is given."""
         _check_inputs(graph, len(inputs))
-        reader = GraphReader(self.function, graph, self.opset, self.base_dir, self)
+        reader = GraphReader(self.function, graph, self.opset, self.base_dir, self.dims, self)
         for info, value in zip(graph.input, inputs, strict=True):
             reader._define(info.name, value)
         reader.read_nodes()
@@ -103,6 +106,14 @@ class GraphReader:
     def named(self, name: str) -> Value | None:
         """The value of an ONNX name that is known so far; None in a sub-graph, which sees its part only."""
         return self._value(name) if self.outer is None else None
+
+    def declared_shape(self, name: str) -> list[int | None]:
+        """The shape that the model declares for a value: nothing without one, None for an open extent."""
+        type = self._declared.get(name)
+        return [
+            dim.dim_value if dim.HasField("dim_value") else self.dims.get(dim.dim_param)
+            for dim in (() if type is None else type.tensor_type.shape.dim)
+        ]
 
     def result(self, name: str) -> Value:
         """The value that a graph output names. Raises ImportModelError when there is none."""

@@ -130,7 +130,7 @@ def _read(
         check_values(list(values), signature)
         constants = {name: array for name, array in values.items() if name in signature.by_value}
     function = _inputs(graph, dims, values, constants)
-    reader = GraphReader(function, graph, opset, base_dir)
+    reader = GraphReader(function, graph, opset, base_dir, dims)
     for name, array in constants.items():
         reader.bind(name, array)
     reader.read_nodes()

@@ -54,6 +54,8 @@ class SubgraphReader(Protocol):
 
     def named(self, name: str) -> Value | None: ...
 
+    def declared_shape(self, name: str) -> list[int | None]: ...
+
 
 class Site:
     """One ONNX node while it is read.
@@ -185,6 +187,10 @@ class Site:
         in sub-graphs.
         """
         return self.reader.named(name)
+
+    def declared_shape(self) -> list[int | None]:
+        """The shape that the model declares for the first result, as of `GraphReader.declared_shape`."""
+        return self.reader.declared_shape(self.outputs[0])
 
     def cut(self, value: Value, axis: int, count: Value, name: str) -> Value:
         """The first `count` elements along an axis; name: of the size, the same for sizes that are equal."""

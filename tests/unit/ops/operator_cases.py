@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from attention_and_spectral_cases import attention_cases, linear_attention_cases, transform_cases
 from case import HALVES, Case, flags, loose, normal, positive, whole
+from image_cases import image_cases
 from indexing_cases import code_cases, indexing_cases
 from normalization_cases import normalization_cases
 from pointwise_cases import pointwise_cases, quantized_cases
@@ -363,6 +364,7 @@ def all_cases() -> list[Case]:
         quantized_cases,
         recurrent_cases,
         selection_cases,
+        image_cases,
         product_and_loss_cases,
         attention_cases,
         linear_attention_cases,

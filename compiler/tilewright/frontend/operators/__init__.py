@@ -19,6 +19,7 @@ from tilewright.frontend.operators import (  # noqa: F401
     gathering,
     generators,
     gradient,
+    image_decoder,
     indexing,
     losses,
     matrix,

@@ -10,6 +10,7 @@ from dataclasses import replace
 from tilewright.dtypes import BOOL, F32, I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var, children
+from tilewright.faults import INDEX, NOTHING
 from tilewright.targets.cpu import codegen_arithmetic as arithmetic
 from tilewright.targets.cpu import codegen_casts as casts
 from tilewright.targets.cpu import codegen_memory as memory
@@ -17,7 +18,7 @@ from tilewright.targets.cpu import intrinsics
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_context import Context
 from tilewright.targets.cpu.codegen_types import Value, literal, suffix
-from tilewright.targets.cpu.device import ENV_FAULT
+from tilewright.targets.cpu.device import ENV_FAULT, fault_of
 
 # what a branch of a Select remembers must not leak out of it: the outer layers are searched, the last one is
 # filled
@@ -61,6 +62,8 @@ class _Evaluation:
             arguments = [self.value(context, a) for a in e.args]
             if e.name == "within":
                 return within(context, *arguments)
+            if e.name == "report":
+                return report(context, *arguments)
             return intrinsics.call(context.function, e.name, arguments, e.dtype)
         raise CodegenError(f"expression {e} has no code")
 
@@ -151,14 +154,29 @@ def within(context: Context, position: Value, extent: Value) -> Value:
         outside = both(context, outside)
         name = f"llvm.vector.reduce.or.{suffix(outside.type)}"
         outside = Value(function.call(name, "i1", [(outside.type, outside.ref)]), BOOL)
-    report, done = function.fresh("fault"), function.fresh("within")
-    function.branch_if(outside.ref, report, done)
-    function.label(report)
+    _fault(context, outside, str(fault_of(context.fault, INDEX)))
+    return limited
+
+
+def report(context: Context, reason: Value) -> Value:
+    """The reason as it is; one other than that nothing is wrong is a fault, which env tells to the caller."""
+    function = context.function
+    wrong = arithmetic.binary(function, "ne", reason, literal(NOTHING, I64))
+    numbered = function.op(f"mul i64 {reason.ref}, {fault_of(0, 1)}")
+    _fault(context, wrong, function.op(f"add i64 {numbered}, {context.fault}"))
+    return reason
+
+
+def _fault(context: Context, condition: Value, number: str) -> None:
+    """Where the condition holds, env gets the number."""
+    function = context.function
+    meet, done = function.fresh("fault"), function.fresh("sound")
+    function.branch_if(condition.ref, meet, done)
+    function.label(meet)
     slot = function.op(f"getelementptr i8, ptr %env, i64 {8 * ENV_FAULT}")
-    function.emit(f"store i64 {context.fault}, ptr {slot}, align 8")
+    function.emit(f"store i64 {number}, ptr {slot}, align 8")
     function.branch(done)
     function.label(done)
-    return limited
 
 
 def both(context: Context, condition: Value) -> Value:

@@ -18,26 +18,28 @@ import weakref
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.config import usable_cpus
 from tilewright.errors import ArtefactError, RunError
+from tilewright.faults import REASONS
 from tilewright.segment import Segment
 
 # Header of an image: magic, version of this agreement, offsets of `run`, `parallel_for` and `worker`, number
 # of trace slots.
 HEADER = struct.Struct("<8sQQQQQ16x")
 MAGIC = b"TWIMAGE\n"
-ABI_VERSION = 2
+ABI_VERSION = 3
 # The pool's state: each field has a cache line of its own, in bytes from the start.
 LINE = 64
 SYSCALL, LOCK, GENERATION, JOB, DONE, SLEEPERS, WAITER, CLAIMS = (LINE * i for i in range(8))
 MAX_THREADS = 256
 STATE_BYTES = CLAIMS + LINE * MAX_THREADS
 # Fields of env, 8 bytes each: parallel_for, pool state, threads, trace (an array of cycle counts, or null),
-# fault (the number of a kernel that met an index outside its axis, or 0), ports (an array of pointers: the
+# fault (a kernel that met a fault in its data, and the reason, or 0), ports (an array of pointers: the
 # caller's inputs, which are only read, then the outputs).
 ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE, ENV_FAULT, ENV_PORTS = range(6)
 ALIGNMENT = 64
@@ -45,8 +47,13 @@ _HUGE_PAGE = 1 << 21
 
 
 def fault_number(kernel: str) -> int:
-    """What stands in env's fault for a kernel; never 0."""
+    """What stands for a kernel in env's fault; never 0, below 1 << 40."""
     return 1 + zlib.crc32(kernel.encode())
+
+
+def fault_of(kernel: int, reason: int) -> int:
+    """What stands in env's fault: the number of a kernel, above it a reason of `faults`."""
+    return kernel + (reason << 40)
 
 
 # /proc/cpuinfo spells some features in its own way
@@ -94,6 +101,13 @@ def host_flags(path: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
 def missing_features(features: Sequence[str], flags: frozenset[str]) -> list[str]:
     """LLVM feature names that the machine with these flags does not have."""
     return [feature for feature in features if _CPUINFO.get(feature, feature) not in flags]
+
+
+@lru_cache(maxsize=1)
+def tile_permission() -> bool:
+    """Whether the system lets this process use the tile registers of AMX. It is asked once, for all threads."""
+    request, tile_data, arch_prctl = 0x1023, 18, 158  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+    return bool(_libc.syscall(arch_prctl, request, tile_data) == 0)
 
 
 class _Code:
@@ -258,10 +272,11 @@ class CpuLoaded:
         finally:
             self._idle.append(arena)
 
-    def _fault(self, number: int) -> str:
+    def _fault(self, fault: int) -> str:
+        reason, number = divmod(fault, fault_of(0, 1))
         names = [name for name in self._segment.info["trace"] if fault_number(name) == number]
         where = f"kernel '{names[0]}'" if names else "a kernel"
-        return f"{where}: an index in the data lies outside the axis that it selects from"
+        return f"{where}: {REASONS[reason]}"
 
     def _new_arena(self) -> _Arena:
         segment = self._segment
@@ -282,6 +297,11 @@ class CpuDevice:
             raise ArtefactError(
                 f"the code needs a processor with {', '.join(missing)}, which this machine does not have; "
                 "compile the model here, or with --machine for this machine"
+            )
+        if any(feature.startswith("amx") for feature in segment.features) and not tile_permission():
+            raise ArtefactError(
+                "the code uses the tile registers of AMX, which this system does not grant to processes; "
+                "compile the model with --without matrix"
             )
         return CpuLoaded(segment, threads)
 
