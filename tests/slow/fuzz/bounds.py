@@ -40,19 +40,24 @@ LINEAR = frozenset((
     "ReduceSumSquare", "AveragePool", "GlobalAveragePool", "CumSum", "Add", "Sub", "Mul",
 ))  # fmt: skip
 ROWS = frozenset(("Softmax", "LogSoftmax", "ReduceLogSumExp", "ReduceL2", "LpPool", "ReduceProd"))
+OF_ONE = frozenset(("Sigmoid",))  # functions that ONNX Runtime computes to units of 1, not of the result
 CENTRED = frozenset(("LayerNormalization", "GroupNormalization", "BatchNormalization"))
 
 Arrays = Sequence[np.ndarray | None]
 Bounds = dict[str, tuple[np.ndarray, np.ndarray | None]]
 
 
-def bounds(function: Function, feeds: Mapping[str, np.ndarray], seed: int) -> Bounds:
-    """By output: the float64 values, and how far from them a right result may lie; None: not at all."""
+def bounds(function: Function, feeds: Mapping[str, np.ndarray], seed: int, peer: bool = False) -> Bounds:
+    """By output: the float64 values, and how far from them a right result may lie; None: not at all.
+
+    peer: for ONNX Runtime, see OF_ONE.
+    """
+    of_one = OF_ONE if peer else frozenset()
     wide = np.dtype(np.float64)
     with np.errstate(all="ignore"):
         centre = evaluate_function(function, feeds, wide)
         noisy = [
-            evaluate_function(function, feeds, wide, _Noise(function, feeds, seed + 7919 * k))
+            evaluate_function(function, feeds, wide, _Noise(function, feeds, seed + 7919 * k, of_one))
             for k in range(SAMPLES)
         ]
     found: Bounds = {}
@@ -75,8 +80,11 @@ def bounds(function: Function, feeds: Mapping[str, np.ndarray], seed: int) -> Bo
 class _Noise:
     """The hook of a noisy evaluation: replaces the results of nodes that round."""
 
-    def __init__(self, function: Function, feeds: Mapping[str, np.ndarray], seed: int) -> None:
+    def __init__(
+        self, function: Function, feeds: Mapping[str, np.ndarray], seed: int, of_one: frozenset[str]
+    ) -> None:
         self.random = np.random.default_rng(seed)
+        self.of_one = of_one
         self.values: dict[Value, np.ndarray] = {}
         for placeholder in function.inputs:
             array = feeds[placeholder.name]
@@ -95,7 +103,7 @@ class _Noise:
             return exact + self._signs(exact.shape) * unit * np.abs(exact) * _narrows(node)
         moved = [a if a is None or a.dtype.kind != "f" else self._moved(node, a, unit) for a in operands]
         result = np.asarray(operator_of(node).evaluate(moved, _attributes(node))[0], np.float64)
-        local = _local(node, operands, exact, unit)
+        local = _local(node, operands, exact, unit) + unit * (node.op in self.of_one)
         return result + self._signs(result.shape) * local
 
     def _moved(self, node: Node, array: np.ndarray, unit: float) -> np.ndarray:
