@@ -11,7 +11,9 @@ import tilewright.ops.all  # noqa: F401  fills the registry
 from tilewright.dtypes import DType
 from tilewright.errors import RunError, VerifyError
 from tilewright.loops.interpret import interpret
-from tilewright.loops.ir import Role
+from tilewright.loops.ir import Kernel, Role
+from tilewright.loops.parse import parse_kernel
+from tilewright.loops.text import format_kernel
 from tilewright.lower.kernel import finish_kernel
 from tilewright.ops.operator import REGISTRY
 from tilewright.types import TensorType
@@ -19,14 +21,24 @@ from tilewright.types import TensorType
 CASES = [case for case in all_cases() if REGISTRY[case.op].loops is not None]
 
 
+def kernel_of(case: Case) -> Kernel:
+    operator = REGISTRY[case.op]
+    types = [None if a is None else TensorType(DType.of(a.dtype), a.shape) for a in case.operands]
+    assert operator.loops is not None
+    return finish_kernel(operator.loops(types, case.attrs, operator.infer(types, case.attrs)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_a_program_survives_its_text(case: Case) -> None:
+    """Kernels are kept on disk as text."""
+    text = format_kernel(kernel_of(case))
+    assert format_kernel(parse_kernel(text)) == text
+
+
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_interpreted_program_equals_numpy_meaning(case: Case) -> None:
-    operator = REGISTRY[case.op]
-    types = [None if a is None else TensorType(DType.of(a.dtype), a.shape) for a in case.operands]
-    results = operator.infer(types, case.attrs)
-    assert operator.loops is not None
-    kernel = finish_kernel(operator.loops(types, case.attrs, results))
+    operator, kernel = REGISTRY[case.op], kernel_of(case)
     present = [a for a in case.operands if a is not None]
     given = [np.array(a).reshape(b.shape) for a, b in zip(present, kernel.params, strict=False)]
     written = [np.zeros(b.shape, b.dtype.numpy) for b in kernel.params[len(present) :]]
