@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -26,7 +27,7 @@ _RECOUNT = 256  # puts after which a folder is measured again: other processes f
 class _Tally:
     """What this process knows of a folder's size in bytes; measuring thousands of files takes a while."""
 
-    size: int
+    size: int = 0
     puts: int = 0
 
 
@@ -34,80 +35,50 @@ _tallies: dict[Path, _Tally] = {}
 _warned: set[Path] = set()
 
 
-class DiskCache:
-    """A folder of entries, the least recently used of which go when it exceeds `limit` bytes."""
+class BoundedFolder:
+    """Files of one suffix, the least recently used of which go when they exceed `limit` bytes."""
 
-    def __init__(self, folder: Path, room: str, suffix: str, limit: int = LIMIT_BYTES) -> None:
-        """folder: of all caches; room: the folder in it for this one, whose files end in `suffix`.
-
-        Raises CacheError when it cannot be written.
-        """
-        self.folder = folder / room
-        self.suffix = suffix
-        self.limit = limit
+    def __init__(self, folder: Path, suffix: str, limit: int) -> None:
+        """Raises CacheError when the folder cannot be written."""
+        self.folder, self.suffix, self.limit = folder, suffix, limit
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
                 pass
         except OSError as error:
-            raise self._unwritable(error) from error
-        self._tally = _tallies.setdefault(self.folder.resolve(), _Tally(-1))
-        if self._tally.size < 0:
-            self._tally.size = self._measured()
+            raise self.unwritable(error) from error
+        self._tally = _tallies.setdefault(folder.resolve(), _Tally())
 
-    def get(self, key: str) -> bytes | None:
-        """The entry, or None when there is none; a damaged file is removed."""
-        path = self._path(key)
-        try:
-            content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise self._unwritable(error) from error
-        digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
-        if sha256(data).digest() != digest:
-            self.drop(key)
-            return None
-        with suppress(FileNotFoundError):  # another process dropped it meanwhile; the content is ours already
-            os.utime(path)  # the time of last use, by which files are dropped
-        return data
-
-    def put(self, key: str, data: bytes) -> None:
-        """Adds an entry and drops old ones. Raises CacheError when it cannot be written."""
-        name = ""
-        try:
-            with tempfile.NamedTemporaryFile(dir=self.folder, prefix=f"{key[:8]}-", delete=False) as file:
-                name = file.name
-                file.write(sha256(data).digest() + data)
-            os.replace(name, self._path(key))
-        except OSError as error:
-            raise self._unwritable(error) from error
-        finally:
-            if name:
-                Path(name).unlink(missing_ok=True)  # there only if it was not renamed
-        tally = self._tally
-        tally.size += len(data) + _DIGEST_BYTES
-        tally.puts += 1
-        if tally.puts % _RECOUNT == 0:
-            tally.size = self._measured()
-        if tally.size > self.limit:
-            self._drop_old(self._path(key))
-
-    def drop(self, key: str) -> None:
-        """Removes an entry, if there is one."""
-        self._path(key).unlink(missing_ok=True)
-
-    def _measured(self) -> int:
-        return sum(self._size(path) for path in self._files())
-
-    def _files(self) -> list[Path]:
-        return list(self.folder.glob(f"*{self.suffix}"))
-
-    def _path(self, key: str) -> Path:
+    def path(self, key: str) -> Path:
         return self.folder / f"{key}{self.suffix}"
 
+    def used(self, path: Path) -> None:
+        """Notes that a file is used now, where it still exists and is ours."""
+        with suppress(OSError):
+            os.utime(path)
+
+    def added(self, path: Path) -> None:
+        """Counts a new file, and drops old ones for it."""
+        tally = self._tally
+        tally.puts += 1
+        if tally.puts % _RECOUNT == 1:
+            tally.size = sum(size for _, size, _ in self._files())
+        else:
+            tally.size += sum(size for _, size, _ in _existing([path]))
+        if tally.size > self.limit:
+            self._drop_old(path)
+
+    def unwritable(self, error: OSError) -> CacheError:
+        reason = error.strerror or str(error)
+        return CacheError(
+            f"cache folder {self.folder} is not usable: {reason}; choose another with --cache-dir"
+        )
+
+    def _files(self) -> list[tuple[float, int, Path]]:
+        return list(_existing(self.folder.glob(f"*{self.suffix}")))
+
     def _drop_old(self, keep: Path) -> None:
-        found = [(self._time(path), self._size(path), path) for path in self._files()]
+        found = self._files()
         tally = self._tally
         tally.size = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
@@ -117,25 +88,60 @@ class DiskCache:
                 path.unlink(missing_ok=True)
                 tally.size -= size
 
-    @staticmethod
-    def _size(path: Path) -> int:
-        try:
-            return path.stat().st_size
-        except FileNotFoundError:
-            return 0  # dropped by another process
 
-    @staticmethod
-    def _time(path: Path) -> float:
-        try:
-            return path.stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
+def _existing(paths: Iterable[Path]) -> Iterator[tuple[float, int, Path]]:
+    """(time of last use, bytes, path) of files; one that another process removes meanwhile is left out."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            stat = path.stat()
+            yield stat.st_mtime, stat.st_size, path
 
-    def _unwritable(self, error: OSError) -> CacheError:
-        reason = error.strerror or str(error)
-        return CacheError(
-            f"cache folder {self.folder} is not usable: {reason}; choose another with --cache-dir"
-        )
+
+class DiskCache:
+    """Entries of bytes in a folder of their own."""
+
+    def __init__(self, folder: Path, room: str, suffix: str, limit: int = LIMIT_BYTES) -> None:
+        """folder: of all caches; room: the folder in it for this one, whose files end in `suffix`.
+
+        Raises CacheError when it cannot be written.
+        """
+        self.room = BoundedFolder(folder / room, suffix, limit)
+
+    def get(self, key: str) -> bytes | None:
+        """The entry, or None when there is none; a damaged file is removed."""
+        path = self.room.path(key)
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise self.room.unwritable(error) from error
+        digest, data = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        if sha256(data).digest() != digest:
+            self.drop(key)
+            return None
+        self.room.used(path)
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        """Adds an entry and drops old ones. Raises CacheError when it cannot be written."""
+        folder, path = self.room.folder, self.room.path(key)
+        name = ""
+        try:
+            with tempfile.NamedTemporaryFile(dir=folder, prefix=f"{key[:8]}-", delete=False) as file:
+                name = file.name
+                file.write(sha256(data).digest() + data)
+            os.replace(name, path)
+        except OSError as error:
+            raise self.room.unwritable(error) from error
+        finally:
+            if name:
+                Path(name).unlink(missing_ok=True)  # there only if it was not renamed
+        self.room.added(path)
+
+    def drop(self, key: str) -> None:
+        """Removes an entry, if there is one."""
+        self.room.path(key).unlink(missing_ok=True)
 
 
 def open_cache(chosen: Path | None, default: Path, room: str, suffix: str) -> DiskCache | None:

@@ -30,22 +30,20 @@ def test_what_is_put_is_found(tmp_path):
 def test_a_damaged_entry_is_forgotten(tmp_path, content):
     cache = ArtefactCache(tmp_path)
     cache.put("k", PACKAGE)
-    (entry,) = cache.entries()
+    (entry,) = (tmp_path / "artefacts").iterdir()
     entry.write_bytes(content)
     assert cache.get("k") is None
-    assert cache.entries() == []
+    assert not entry.exists()
 
 
 def test_the_least_recently_used_entries_go_first(tmp_path):
-    cache = ArtefactCache(tmp_path, limit=350_000)
+    cache = ArtefactCache(tmp_path, limit=380_000)
     for number, key in enumerate("abc"):
         cache.put(key, PACKAGE)
         os.utime(tmp_path / "artefacts" / f"{key}.tw", (number, number))
     cache.get("a")  # now the most recent
     cache.put("d", PACKAGE)
-    assert {p.stem for p in cache.entries()} == {"a", "c", "d"}
-    assert cache.clear() > 300_000
-    assert cache.entries() == []
+    assert {p.stem for p in (tmp_path / "artefacts").iterdir()} == {"a", "c", "d"}
 
 
 def test_an_entry_larger_than_the_limit_stays_until_the_next(tmp_path):
@@ -53,7 +51,7 @@ def test_an_entry_larger_than_the_limit_stays_until_the_next(tmp_path):
     cache.put("a", PACKAGE)
     assert cache.get("a") is not None
     cache.put("b", PACKAGE)
-    assert [p.stem for p in cache.entries()] == ["b"]
+    assert [p.stem for p in (tmp_path / "artefacts").iterdir()] == ["b"]
 
 
 def test_only_one_at_a_time_makes_an_entry(tmp_path):

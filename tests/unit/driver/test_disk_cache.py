@@ -22,14 +22,14 @@ def test_what_was_put_comes_back(tmp_path: Path) -> None:
     assert cache.get("a" * 64) is None
     cache.put("a" * 64, b"object")
     assert make(tmp_path).get("a" * 64) == b"object"
-    assert [path.suffix for path in cache.folder.iterdir()] == [".o"]
+    assert [path.suffix for path in cache.room.folder.iterdir()] == [".o"]
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty"])
 def test_damaged_file_is_removed(tmp_path: Path, damage: str) -> None:
     cache = make(tmp_path)
     cache.put("b" * 64, b"object" * 100)
-    (path,) = cache.folder.iterdir()
+    (path,) = cache.room.folder.iterdir()
     content = bytearray(path.read_bytes())
     content[50] ^= 1
     path.write_bytes({"flip": content, "cut": content[:40], "empty": b""}[damage])
@@ -43,13 +43,13 @@ def test_least_recently_used_objects_go_first(tmp_path: Path) -> None:
     cache = make(tmp_path, limit=5000)
     for n in range(4):
         cache.put(f"{n}" * 64, bytes(1000))
-        os.utime(cache.folder / f"{str(n) * 64}.o", (n + 1, n + 1))
+        os.utime(cache.room.folder / f"{str(n) * 64}.o", (n + 1, n + 1))
     assert cache.get("0" * 64) is not None  # used just now
     cache.put("5" * 64, bytes(1000))
     assert cache.get("0" * 64) is not None
     assert cache.get("1" * 64) is None
     assert cache.get("5" * 64) is not None
-    assert sum(path.stat().st_size for path in cache.folder.iterdir()) <= 5000
+    assert sum(path.stat().st_size for path in cache.room.folder.iterdir()) <= 5000
 
 
 def test_folder_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
