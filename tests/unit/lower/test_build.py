@@ -66,6 +66,15 @@ def test_equal_layers_share_a_kernel():
     assert len(program.kernels) == 1
 
 
+def test_progress_counts_kernels_not_nodes():
+    function = convolutions(3)
+    value = Builder(function).op("Relu", function.outputs[0], label="last")
+    function.outputs = [value]
+    calls = []
+    build_program(function, Target(), progress=lambda *call: calls.append(call))
+    assert calls == [(0, 2, function.nodes[0].name), (1, 2, "last")]
+
+
 def test_storage_pass_packs_weights_at_once_and_pads_by_halo():
     function = convolutions(2)
     assert ChooseStorage(Target()).run(function)
