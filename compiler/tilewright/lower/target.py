@@ -77,8 +77,8 @@ class Target(Protocol):
         ...
 
     def algorithms(self, node: Node) -> Mapping[str, float]:
-        """Expected cycles of a convolution by each algorithm, `direct` and `winograd`; empty where there is
-        only one.
+        """Expected cycles of a product by each algorithm, such as `direct` or a name of
+        `ops.winograd.ALGORITHMS`; empty where there is only one.
         """
         ...
 

@@ -6,7 +6,7 @@ A tile of m x m results needs a x a multiplications a channel, a = m + 2, instea
     Y = A^T [ (G g G^T) * (B^T d B) ] A
 
 with g the filter, d the a x a window of the input, * element by element. Summed over channels, the middle is
-one matrix product for each of the a a positions.
+one matrix product for each of the a a positions. Matrices: winograd_matrices.py.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ from tilewright.graph.ir import Constant, Node
 from tilewright.ops.convolution import finished
 from tilewright.ops.declaration import attributes, operator, required
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
-from tilewright.ops.windows import windows
+from tilewright.ops.windows import Window, windows
+from tilewright.ops.winograd_matrices import FILTERINGS, Filtering, Matrix
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
-# F(2, 3); rows of B^T, G and A^T
-INPUT = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
-WEIGHTS = ((1.0, 0.0, 0.0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0.0, 0.0, 1.0))
-OUTPUT = ((1, 1, 1, 0), (0, 1, -1, -1))
-TILE = len(OUTPUT)  # results along one side
-WINDOW = len(INPUT)  # elements of the input along one side
+# Names that costs give the algorithm, with the side of its tiles.
+ALGORITHMS = {"winograd": 2, "winograd4": 4}
 
 
 def suits(node: Node) -> bool:
@@ -42,24 +39,33 @@ def suits(node: Node) -> bool:
     return ones and attrs["group"] == 1
 
 
-def transform_weights(w: np.ndarray) -> np.ndarray:
+def transform_weights(w: np.ndarray, tile: int) -> np.ndarray:
     """G g G^T of weights [O, I, 3, 3], as [a a, O, I]: in float64, rounded once."""
     outputs, channels, rows, columns = w.shape
+    g = FILTERINGS[tile].weights
     filters = w.reshape(outputs * channels, rows * columns).T.astype(np.float64)
-    transformed = np.kron(WEIGHTS, WEIGHTS) @ filters  # one matrix product for both sides
-    return transformed.astype(w.dtype).reshape(WINDOW * WINDOW, outputs, channels)
+    transformed = np.kron(g, g) @ filters  # one matrix product for both sides
+    return transformed.astype(w.dtype).reshape(-1, outputs, channels)
 
 
-def tiles(extent: int) -> int:
+def tiles(extent: int, tile: int) -> int:
     """Tiles that cover an extent of results."""
-    return -(-extent // TILE)
+    return -(-extent // tile)
+
+
+def _filtering(attrs: Attrs) -> Filtering:
+    if attrs["tile"] not in FILTERINGS:
+        known = ", ".join(map(str, FILTERINGS))
+        raise VerifyError(f"WinogradConv: no tiles of side {attrs['tile']}; known sides: {known}")
+    return FILTERINGS[attrs["tile"]]
 
 
 def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     x, u, bias = required(types, 0), required(types, 1), types[2]
-    if x.rank != 4 or u.rank != 3 or u.shape[0] != WINDOW * WINDOW or u.shape[2] != x.shape[1]:
+    positions = _filtering(attrs).window ** 2
+    if x.rank != 4 or u.rank != 3 or u.shape[0] != positions or u.shape[2] != x.shape[1]:
         raise VerifyError(
-            f"WinogradConv: expected x [N, C, H, W] and transformed weights [{WINDOW * WINDOW}, O, C], "
+            f"WinogradConv: expected x [N, C, H, W] and transformed weights [{positions}, O, C], "
             f"found {list(x.shape)} and {list(u.shape)}"
         )
     if bias is not None and bias.shape != u.shape[1:2]:
@@ -70,16 +76,18 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
 
 def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.ndarray, ...]:
     x, u, bias = required(arrays, 0), required(arrays, 1), arrays[2]
+    f = _filtering(attrs)
+    tile, window = f.tile, f.window
     over = windows("WinogradConv", x.shape, (3, 3), attrs)
-    counts = [tiles(a.outputs) for a in over]
-    pads = [(a.before, c * TILE + 2 - a.before - a.extent) for a, c in zip(over, counts, strict=True)]
+    counts = [tiles(a.outputs, tile) for a in over]
+    pads = [(a.before, c * tile + 2 - a.before - a.extent) for a, c in zip(over, counts, strict=True)]
     padded = np.pad(x, ((0, 0), (0, 0), *pads))
-    view = np.lib.stride_tricks.sliding_window_view(padded, (WINDOW, WINDOW), (2, 3))[:, :, ::TILE, ::TILE]
-    b, a = np.asarray(INPUT, x.dtype), np.asarray(OUTPUT, x.dtype)
-    v = np.einsum("xi,nctuij,yj->xynctu", b, view, b).reshape(WINDOW * WINDOW, *view.shape[:4])
-    m = np.einsum("poc,pnctu->pnotu", u, v, optimize=True).reshape(WINDOW, WINDOW, -1, u.shape[1], *counts)
-    y = np.einsum("rx,xynotu,sy->notrus", a, m, a)
-    y = y.reshape(*y.shape[:2], counts[0] * TILE, counts[1] * TILE)
+    view = np.lib.stride_tricks.sliding_window_view(padded, (window, window), (2, 3))[:, :, ::tile, ::tile]
+    b, a = np.asarray(f.input, x.dtype), np.asarray(f.output, x.dtype)
+    v = np.einsum("xi,nctuij,yj->xynctu", b, view, b, optimize=True).reshape(window * window, *view.shape[:4])
+    m = np.einsum("poc,pnctu->pnotu", u, v, optimize=True).reshape(window, window, -1, u.shape[1], *counts)
+    y = np.einsum("rx,xynotu,sy->notrus", a, m, a, optimize=True)
+    y = y.reshape(*y.shape[:2], counts[0] * tile, counts[1] * tile)
     y = y[:, :, : over[0].outputs, : over[1].outputs]
     return (y if bias is None else y + bias.reshape(-1, 1, 1),)
 
@@ -89,13 +97,25 @@ def _compute(
 ) -> tuple[Tensor, ...]:
     """Three stages: transformed input, products summed over channels, transformed back."""
     x, u, bias = required(tensors, 0), required(tensors, 1), tensors[2]
-    over = windows("WinogradConv", x.shape, (3, 3), attrs)
-    counts = [tiles(a.outputs) for a in over]
-    batch, channels = x.shape[:2]
+    f = _filtering(attrs)
+    v = _transformed(x, f, windows("WinogradConv", x.shape, (3, 3), attrs), attrs["padded_by_halo"])
+    k = reduce_axis(x.shape[1], "product.k")
+    m = compute(
+        (*v.shape[:-1], u.shape[1]),
+        lambda p, n, th, tw, o: sum_over(mul(read(v, [p, n, th, tw, k.var]), read(u, [p, o, k.var])), k),
+        "product",
+    )
+    return (finished(_back(m, f, types[0].shape), bias, x.dtype, "winograd"),)
 
-    def window(n: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
+
+def _transformed(x: Tensor, f: Filtering, over: Sequence[Window], padded_by_halo: bool) -> Tensor:
+    """B^T d B as [a a, N, tiles high, tiles wide, C]."""
+    (batch, channels), side = x.shape[:2], const(f.tile)
+    counts = [tiles(a.outputs, f.tile) for a in over]
+
+    def element(n: Expr, c: Expr, row: Expr, column: Expr) -> Expr:
         positions = [sub(row, const(over[0].before)), sub(column, const(over[1].before))]
-        if attrs["padded_by_halo"]:
+        if padded_by_halo:
             return read(x, [n, c, *positions])
         inside = [
             binary(op, p, const(limit))
@@ -104,82 +124,128 @@ def _compute(
         ]
         return select(logical_and(*inside), read(x, [n, c, *positions]), const(0, x.dtype))
 
-    def transformed(p: Expr, n: Expr, th: Expr, tw: Expr, c: Expr) -> Expr:
-        rows, columns = floordiv(p, const(WINDOW)), mod(p, const(WINDOW))
-        top, left = mul(th, const(TILE)), mul(tw, const(TILE))
-        return combined(
-            INPUT,
-            (rows, columns),
-            lambda i, j: window(n, c, add(top, const(i)), add(left, const(j))),
-        )
+    def at_once(p: Expr, n: Expr, th: Expr, tw: Expr, c: Expr) -> Expr:
+        r, s = floordiv(p, const(f.window)), mod(p, const(f.window))
+        top, left = mul(th, side), mul(tw, side)
+        return both_sides(f.input, r, s, lambda i, j: element(n, c, add(top, const(i)), add(left, const(j))))
 
-    v = compute((WINDOW * WINDOW, batch, *counts, channels), transformed, "input")
-    k = reduce_axis(channels, "product.k")
-    m = compute(
-        (WINDOW * WINDOW, batch, *counts, u.shape[1]),
-        lambda p, n, th, tw, o: sum_over(mul(read(v, [p, n, th, tw, k.var]), read(u, [p, o, k.var])), k),
-        "product",
-    )
+    shape = (f.window**2, batch, *counts, channels)
+    if f.in_one_step:
+        return compute(shape, at_once, "input")
 
-    def back(n: Expr, o: Expr, h: Expr, w: Expr) -> Expr:
-        side = const(TILE)
+    def row(r: Expr, n: Expr, th: Expr, tw: Expr, j: Expr, c: Expr) -> Expr:
+        top, column = mul(th, side), add(mul(tw, side), j)
+        return one_side(f.input, r, parity, lambda i: element(n, c, add(top, const(i)), column))
+
+    rows = compute((f.window, batch, *counts, f.window, channels), row, "input.rows")
+
+    def then_columns(p: Expr, n: Expr, th: Expr, tw: Expr, c: Expr) -> Expr:
+        r, s = floordiv(p, const(f.window)), mod(p, const(f.window))
+        return one_side(f.input, s, parity, lambda j: read(rows, [r, n, th, tw, const(j), c]))
+
+    return compute(shape, then_columns, "input")
+
+
+def _back(m: Tensor, f: Filtering, shape: Sequence[int]) -> Tensor:
+    """A^T m A as [N, O, H, W]."""
+    (_, batch, *counts, columns), side = m.shape, const(f.tile)
+
+    def at_once(n: Expr, o: Expr, h: Expr, w: Expr) -> Expr:
         th, tw = floordiv(h, side), floordiv(w, side)
-        return combined(
-            OUTPUT,
-            (mod(h, side), mod(w, side)),
-            lambda i, j: read(m, [const(i * WINDOW + j), n, th, tw, o]),
+        return both_sides(
+            f.output,
+            mod(h, side),
+            mod(w, side),
+            lambda i, j: read(m, [const(i * f.window + j), n, th, tw, o]),
         )
 
-    y = compute(types[0].shape, back, "output")
-    return (finished(y, bias, x.dtype, "winograd"),)
+    if f.in_one_step:
+        return compute(shape, at_once, "output")
+
+    def row(r: Expr, n: Expr, th: Expr, tw: Expr, j: Expr, o: Expr) -> Expr:
+        return one_side(f.output, r, pair, lambda i: read(m, [add(const(i * f.window), j), n, th, tw, o]))
+
+    rows = compute((f.tile, batch, *counts, f.window, columns), row, "output.rows")
+
+    def then_columns(n: Expr, o: Expr, h: Expr, w: Expr) -> Expr:
+        at = [mod(h, side), n, floordiv(h, side), floordiv(w, side)]
+        return one_side(f.output, mod(w, side), pair, lambda j: read(rows, [*at, const(j), o]))
+
+    return compute(shape, then_columns, "output")
 
 
-def combined(
-    matrix: Sequence[Sequence[int]], at: tuple[Expr, Expr], element: Callable[[int, int], Expr]
-) -> Expr:
-    """sum of matrix[r][i] * matrix[s][j] * element(i, j) for the row (r, s) that `at` names.
+def both_sides(matrix: Matrix, r: Expr, s: Expr, element: Callable[[int, int], Expr]) -> Expr:
+    """sum of matrix[r][i] * matrix[s][j] * element(i, j)."""
 
-    The rows become a chain of selects, which is decided once the loops over them are written out.
-    """
-    rows, columns = at
+    def at(a: Sequence[float], b: Sequence[float]) -> Expr:
+        factors = [x * y for x in a for y in b]
+        return combined(factors, int, lambda place: element(*divmod(place, len(b))))
 
-    def row(r: int, s: int) -> Expr:
-        total: Expr | None = None
-        for i, a in enumerate(matrix[r]):
-            for j, b in enumerate(matrix[s]):
-                if a * b:
-                    total = accumulate(total, element(i, j), a * b)
-        assert total is not None
-        return total
+    return chosen(r, [chosen(s, [at(a, b) for b in matrix]) for a in matrix])
 
-    last = len(matrix) - 1
 
-    def choose(r: int, s: int) -> Expr:
-        if s < last:
-            return select(binary("eq", columns, const(s)), row(r, s), choose(r, s + 1))
-        return row(r, s)
+def one_side(matrix: Matrix, r: Expr, part: Callable[[int], int], element: Callable[[int], Expr]) -> Expr:
+    """sum of matrix[r][i] * element(i)."""
+    return chosen(r, [combined(row, part, element) for row in matrix])
 
-    result = choose(last, 0)
-    for r in reversed(range(last)):
-        result = select(binary("eq", rows, const(r)), choose(r, 0), result)
+
+def parity(i: int) -> int:
+    """Parts of a row of B^T: even and odd powers; rows of points p and -p differ in one sign between them."""
+    return i % 2
+
+
+def pair(i: int) -> int:
+    """Parts of a row of A^T: the columns of points p and -p, which differ in sign alone."""
+    return (i + 1) // 2
+
+
+def chosen(at: Expr, values: Sequence[Expr]) -> Expr:
+    """values[at] as a chain of selects, which is decided once the loop over `at` is written out."""
+    result = values[-1]
+    for i, value in reversed(list(enumerate(values[:-1]))):
+        result = select(binary("eq", at, const(i)), value, result)
     return result
 
 
-def accumulate(total: Expr | None, term: Expr, sign: int) -> Expr:
-    """total + sign * term, for signs 1 and -1."""
+def combined(row: Sequence[float], part: Callable[[int], int], element: Callable[[int], Expr]) -> Expr:
+    """sum of row[i] * element(i), as a sum over the parts, each a factor times a sum.
+
+    Where rows differ in the factors alone, code generators compute the sums once.
+    """
+    parts: dict[int, list[int]] = {}
+    for i, factor in enumerate(row):
+        if factor:
+            parts.setdefault(part(i), []).insert(0, i)
+    total: Expr | None = None
+    for places in parts.values():
+        factor = row[places[0]]
+        inner: Expr | None = None
+        for i in places:
+            inner = accumulate(inner, row[i] / factor, element(i))
+        assert inner is not None
+        total = accumulate(total, factor, inner)
+    assert total is not None
+    return total
+
+
+def accumulate(total: Expr | None, factor: float, term: Expr) -> Expr:
+    """total + factor * term; additions that multiply are one operation on most machines, subtractions not."""
+    if abs(factor) != 1:
+        product = mul(const(factor, term.dtype), term)
+        return product if total is None else add(total, product)
     if total is None:
-        return term if sign > 0 else sub(const(0, term.dtype), term)
-    return add(total, term) if sign > 0 else sub(total, term)
+        return term if factor > 0 else sub(const(0, term.dtype), term)
+    return add(total, term) if factor > 0 else sub(total, term)
 
 
 operator(
     "WinogradConv",
-    "3x3 convolution of stride 1 by F(2x2, 3x3); weights are transformed: [16, O, I]",
+    "3x3 convolution of stride 1 by F(m x m, 3x3), m = tile; weights are transformed: [(m+2)(m+2), O, I]",
     [Operand("x", ("f32", "f64")), Operand("u", ("f32", "f64")), Operand("b", ("f32", "f64"), optional=True)],
     [Operand("y", ("f32", "f64"))],
     _infer,
     _evaluate,
-    {"pads": Attr("ints"), "padded_by_halo": Attr("bool", False)},
+    {"pads": Attr("ints"), "padded_by_halo": Attr("bool", False), "tile": Attr("int", 2)},
     Fusion.COMPLEX,
     compute=_compute,
 )

@@ -1,6 +1,6 @@
 """Graph pass: 3x3 convolutions by Winograd's algorithm where the target expects it to be faster.
 
-    %y = Conv(%x, %w, %b) {strides=[1,1], ...}   ->   %y = WinogradConv(%x, %u, %b)
+    %y = Conv(%x, %w, %b) {strides=[1,1], ...}   ->   %y = WinogradConv(%x, %u, %b) {tile=2}
 
 1. %w is a Constant: %u is computed at once. Weights that are inputs are left alone.
 2. Groups, strides and dilations other than 1, and kernels other than 3x3, are left alone.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.graph.ir import Constant, Function
-from tilewright.ops.winograd import suits, transform_weights
+from tilewright.ops.winograd import ALGORITHMS, suits, transform_weights
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.costs import Costs, choose_algorithm
 
@@ -26,12 +26,14 @@ class Winograd(FunctionPass):
 
     def transform(self, function: Function) -> bool:
         products = [node for node in function.nodes if suits(node)]
-        chosen = [node for node in products if choose_algorithm(node, self.costs) == "winograd"]
-        for node in chosen:
+        algorithms = [(node, choose_algorithm(node, self.costs)) for node in products]
+        chosen = [(node, ALGORITHMS[name]) for node, name in algorithms if name in ALGORITHMS]
+        for node, tile in chosen:
             weights = node.operand(1)
             assert isinstance(weights, Constant)
             pads = {"pads": node.attrs["pads"]} if node.attrs.get("pads") else {}
-            node.attrs = {**pads, "padded_by_halo": False}
+            node.attrs = {**pads, "padded_by_halo": False, "tile": tile}
             node.op = "WinogradConv"
-            node.inputs[1] = function.constant(transform_weights(weights.data), f"{weights.name}:winograd")
+            transformed = transform_weights(weights.data, tile)
+            node.inputs[1] = function.constant(transformed, f"{weights.name}:winograd{tile}")
         return bool(chosen)

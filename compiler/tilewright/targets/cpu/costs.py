@@ -12,8 +12,9 @@ from tilewright.graph.ir import Node
 from tilewright.machine import Machine
 from tilewright.ops.declaration import attributes
 from tilewright.ops.windows import windows
-from tilewright.ops.winograd import TILE, WINDOW, suits, tiles
+from tilewright.ops.winograd import suits, tiles
 from tilewright.storage import PLAIN, Storage, Wish
+from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
 from tilewright.targets.cpu.schedules.common import PAIR
@@ -21,9 +22,6 @@ from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
 
-# Vector operations of a tile and a channel, in units of one multiply-add: 16 loads, 48 additions, 16 stores,
-# and likewise on the way back; what passes between the stages goes through the second-level cache.
-TRANSFORM_IN, TRANSFORM_OUT = 120, 100
 # Cycles a vector of results and a tap that channels-last templates save against plain ones, measured:
 # depth-wise and pooling windows of stride 1 and above, and products over channels.
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
@@ -84,8 +82,9 @@ class CpuCosts:
         """As a convolution; the halo also covers the windows of tiles that hang over the edge."""
         y, last = node.output, channels_last(4)
         over = windows("WinogradConv", node.operand(0).shape, (3, 3), attributes(node))
-        halo = _halo([(a.before, a.after + tiles(a.outputs) * TILE - a.outputs) for a in over])
-        rows = (tiles(y.shape[2]), tiles(y.shape[3]))
+        side = attributes(node)["tile"]
+        halo = _halo([(a.before, a.after + tiles(a.outputs, side) * side - a.outputs) for a in over])
+        rows = tuple(tiles(extent, side) for extent in y.shape[2:])
         tile = tile_for(rows, y.shape[1], node.operand(0).shape[1], self.machine)
         width = tile.vectors * self.machine.lanes(32)
         return Wish((last, Storage(f"aBc{width}b"), None), last, halo)
@@ -98,18 +97,11 @@ class CpuCosts:
         a_cycle = UNITS * self.machine.lanes(32)
         found = {"direct": node.output.type.size * depth / a_cycle}
         if suits(node):
-            found["winograd"] = self._winograd_operations(node) / a_cycle
+            for name in winograd_costs.ALLOWED[self.precision]:
+                found[name] = winograd_costs.operations(node, name) / a_cycle
         if self.precision == "bf16" and self._has_pairs(node, depth):
             found["bf16"] = found["direct"] / PAIR
         return found if len(found) > 1 else {}
-
-    def _winograd_operations(self, node: Node) -> float:
-        """Winograd saves 5 of 9 multiplications and pays for them with adds, loads and stores a channel."""
-        x, y = node.operand(0), node.output
-        channels, columns = x.shape[1], y.shape[1]
-        count = x.shape[0] * tiles(y.shape[2]) * tiles(y.shape[3])
-        product = WINDOW * WINDOW * channels * columns * count
-        return product + count * (TRANSFORM_IN * channels + TRANSFORM_OUT * columns)
 
     def _has_pairs(self, node: Node, depth: int) -> bool:
         """Whether the template can compute a product from pairs of bf16."""

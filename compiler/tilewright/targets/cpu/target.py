@@ -11,6 +11,7 @@ from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
 from tilewright.ops.operator import operator_of
+from tilewright.ops.winograd import ALGORITHMS
 from tilewright.program.callee import Callee
 from tilewright.program.ir import Program
 from tilewright.program.plan import Plan
@@ -67,7 +68,9 @@ class CpuTarget:
     def algorithms(self, node: Node) -> Mapping[str, float]:
         """Those that the mode of precision permits and no ablation leaves out: see costs.py."""
         cycles = CpuCosts(self.machine, self.options.precision).algorithms(node)
-        return {name: count for name, count in cycles.items() if name not in self.options.without}
+        without = self.options.without
+        left_out = {*without, *(ALGORITHMS if "winograd" in without else ())}
+        return {name: count for name, count in cycles.items() if name not in left_out}
 
     def compile_kernel(self, callee: Callee) -> bytes:
         """An object, from the cache where it is known."""

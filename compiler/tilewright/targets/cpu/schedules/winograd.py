@@ -2,9 +2,12 @@
 the cache.
 
     for block of tile rows:
-      input:   for tile, for channels: the 16 transformed values of a window, written out
+      input:   for tile, for channels: the transformed values of a window
       product: for position, for panel of columns, for tile of rows: register tiles, as in contraction.py
-      output:  for tile, for channels: 4 results from 16 products, with the epilogue
+      output:  for tile, for channels: the results of a tile from its products, with the epilogue
+
+A transform in one step is written out. One in two steps loops over the lines of a window, once for each step:
+written out it would be four times the code, and its vectors do not fit the registers anyway.
 
 Blocks run in parallel with buffers of their own when there are enough of them; otherwise each stage inside
 a block does.
@@ -13,10 +16,10 @@ a block does.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
-from tilewright.ops.winograd import TILE, WINDOW, tiles
 from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.schedules.common import (
     PRODUCTS,
@@ -30,8 +33,8 @@ from tilewright.targets.cpu.schedules.common import (
 )
 from tilewright.targets.cpu.schedules.contraction import panel_width
 from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
+from tilewright.tensor.ir import Tensor
 
-POSITIONS = WINDOW * WINDOW
 ENOUGH_BLOCKS = 8  # blocks that share evenly among a few threads
 LOCAL_BYTES = 1 << 19  # what a thread may keep on its stack
 CACHE_SHARE = 0.75  # of the second-level cache, for what passes between the stages
@@ -39,13 +42,17 @@ CACHE_SHARE = 0.75  # of the second-level cache, for what passes between the sta
 
 @dataclass(frozen=True)
 class Shape:
-    """Extents of one convolution."""
+    """Extents of one convolution; window: elements of the input along one side of a tile."""
 
     channels: int
     columns: int
-    rows: int
+    window: int
     tiles_high: int
     tiles_wide: int
+
+    @property
+    def tile(self) -> int:
+        return self.window - 2
 
 
 def applies(group: Group) -> bool:
@@ -56,45 +63,78 @@ def schedule(group: Group, machine: Machine) -> Choice:
     """Blocks as large as the cache allows, the tile of the analytic model inside."""
     s = Schedule(group.outputs)
     result, product = group.outputs[0].stage.name, group.anchor.stage.name
-    source = next(t.stage.name for t in group.anchor.stage.inputs if not t.stage.is_placeholder)
-    shared = inline_elementwise(s, keep={source})
+    source = next(filter(None, map(_computed, group.anchor.stage.inputs)))
+    first = _first_steps(s, source, product)
+    shared = inline_elementwise(s, keep={source, *first})
     sums = s.cache_write(product, "register")
     partial = block_sums(s, sums, PRODUCTS)
     s.set_scope(partial, "register")
     width = next(panel_width(t.storage) for t in group.input_types if panel_width(t.storage))
     lanes = machine.lanes(32)
-    _, columns, high, wide = group.outputs[0].shape
-    shape = Shape(group.anchor.stage.inputs[0].shape[-1], columns, high, tiles(high), tiles(wide))
+    positions, _, tiles_high, tiles_wide, columns = group.anchor.shape
+    channels = group.anchor.stage.inputs[0].shape[-1]
+    shape = Shape(channels, columns, isqrt(positions), tiles_high, tiles_wide)
     rows = block_rows(shape, machine)
-    apart = -(-shape.tiles_high // rows) >= ENOUGH_BLOCKS and _block_bytes(shape, rows) <= LOCAL_BYTES
-    block, across, vector = _output(s, result, rows, lanes)
-    tile = _product(s, product, (rows, shape.tiles_wide), width, machine)
+    apart = -(-tiles_high // rows) >= ENOUGH_BLOCKS and _block_bytes(shape, rows) <= LOCAL_BYTES
+    block, across, vector = _output(s, result, shape.tile, rows, lanes, written_out=not first)
+    tile = _product(s, product, (rows, tiles_wide), width, machine)
     tile_sums(Frame(s, product, sums, partial), 5, 4, lanes)
     share_values(Frame(s, result, product, product, shared), vector, 1, lanes)
     s.compute_at(sums, product, f"{axis(product, 3)}.o")
-    _input(s, source, lanes, parallel=not apart)
+    inner = _input(s, source, shape.window, lanes, written_out=not first)
+    for stage, consumer, at in zip(first, (source, result), (inner, vector), strict=False):
+        s.compute_at(stage, consumer, at)
+        _lines(s, stage, lanes)
     s.compute_at(product, result, block)
     s.compute_at(source, result, block)
     if apart:
         s.parallel(result, block)
     else:
         s.parallel(result, across)
+        s.parallel(source, axis(source, 3))
         s.parallel(product, axis(product, 0))
     knobs = described(
-        block=rows, rows=tile, vectors=-(-width // lanes), columns=width, parallel=block if apart else across
+        side=shape.tile,
+        block=rows,
+        rows=tile,
+        vectors=-(-width // lanes),
+        columns=width,
+        parallel=block if apart else across,
     )
     return Choice("winograd", s, MODEL, knobs)
 
 
-def _output(s: Schedule, result: str, rows: int, lanes: int) -> tuple[str, str, str]:
+def _computed(tensor: Tensor) -> str | None:
+    """The stage of a tensor that is no placeholder."""
+    return None if tensor.stage.is_placeholder else tensor.stage.name
+
+
+def _first_steps(s: Schedule, source: str, product: str) -> tuple[str, ...]:
+    """First steps of the transforms of input and products; none where each is made in one step."""
+    into = next(filter(None, map(_computed, s.state.stage(source).stage.inputs)), None)
+    return () if into is None else (into, *(stage.name for stage in s.state.consumers(product)))
+
+
+def _lines(s: Schedule, stage: str, lanes: int) -> None:
+    """The first step of one transform, [line, N, tile row, tile column, place, channel]: place by place."""
+    line, n, high, wide, place, channel = (axis(stage, p) for p in range(6))
+    vector, lane = s.split(stage, channel, lanes)
+    s.reorder(stage, n, high, wide, vector, place, line, lane)
+    s.unroll(stage, line)
+    s.vectorize(stage, lane)
+
+
+def _output(
+    s: Schedule, result: str, side: int, rows: int, lanes: int, written_out: bool
+) -> tuple[str, str, str]:
     """The loop over blocks, the one inside that may run in parallel, and the one over vectors of channels."""
-    tile_row, r = s.split(result, axis(result, 2), TILE)
-    tile_column, c = s.split(result, axis(result, 3), TILE)
+    tile_row, r = s.split(result, axis(result, 2), side)
+    tile_column, c = s.split(result, axis(result, 3), side)
     block, within = s.split(result, tile_row, rows)
     vector, lane = s.split(result, axis(result, 1), lanes)
     s.reorder(result, axis(result, 0), block, tile_column, within, vector, r, c, lane)
-    s.unroll(result, r)
-    s.unroll(result, c)
+    for name in (r, c) if written_out else (c,):
+        s.unroll(result, name)
     s.vectorize(result, lane)
     return block, tile_column, vector
 
@@ -117,19 +157,21 @@ def _product(s: Schedule, product: str, rows: tuple[int, int], width: int, machi
     return f"{first}x{second}"
 
 
-def _input(s: Schedule, source: str, lanes: int, parallel: bool) -> None:
+def _input(s: Schedule, source: str, window: int, lanes: int, written_out: bool) -> str:
+    """The loop over vectors of channels."""
     channels, lane = s.split(source, axis(source, 4), lanes)
+    line, place = s.split(source, axis(source, 0), window)
     order = [axis(source, p) for p in (1, 3, 2)]
-    s.reorder(source, *order, channels, axis(source, 0), lane)
-    s.unroll(source, axis(source, 0))
+    s.reorder(source, *order, channels, line, place, lane)
+    for name in (line, place) if written_out else (place,):
+        s.unroll(source, name)
     s.vectorize(source, lane)
-    if parallel:
-        s.parallel(source, axis(source, 3))
+    return channels
 
 
 def block_rows(shape: Shape, machine: Machine) -> int:
     """Rows of tiles in a block: the weights are read once a block, and a block should stay in the cache."""
-    weights = POSITIONS * shape.channels * shape.columns * 4
+    weights = shape.window**2 * shape.channels * shape.columns * 4
     room = machine.caches[1] * CACHE_SHARE if len(machine.caches) > 1 else LOCAL_BYTES
 
     def traffic(rows: int) -> float:
@@ -143,4 +185,4 @@ def block_rows(shape: Shape, machine: Machine) -> int:
 
 def _block_bytes(shape: Shape, rows: int) -> int:
     """Transformed input and products of a block."""
-    return POSITIONS * rows * shape.tiles_wide * (shape.channels + shape.columns) * 4
+    return shape.window**2 * rows * shape.tiles_wide * (shape.channels + shape.columns) * 4
