@@ -18,6 +18,12 @@ THREADS := 1
 SPEED := build/speed
 SPEED_ENGINES := --engine tilewright:cpu,without=matrix --engine ort --engine openvino,precision=fp32
 SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
+DURATION := 20  # seconds that a pair of engines may take at most
+
+# The modes beside fp32, each against who computes in it; float32 keeps the contract of fp32-fast too.
+MODES := build/modes
+MODE_ENGINES_fp32-fast := --engine tilewright:cpu --engine ort --engine openvino,precision=fp32
+MODE_ENGINES_bf16 := --engine tilewright:cpu --engine openvino
 
 # What single parts of the CPU target bring. Leaving out `direct` or `packing` takes Winograd along, so both are
 # also compared with the compiler that lacks Winograd alone.
@@ -27,7 +33,7 @@ ABLATED := fusion storage winograd direct packing
 ABLATED_BESIDES := direct packing
 without := --engine tilewright:cpu,without=
 
-.PHONY: report publish speed ablations test lint slow asv check-report clean
+.PHONY: report publish speed modes ablations test lint slow asv check-report clean
 .DELETE_ON_ERROR:
 
 report: $(INSTALLED)
@@ -49,8 +55,8 @@ speed: $(INSTALLED)
 	$(BIN)/python -m pip install --quiet --editable '.[peers]'
 	mkdir -p $(SPEED)
 	for threads in 1 2; do \
-		$(BIN)/tilewright bench --suite zoo $(SPEED_ENGINES) --threads $$threads --json $(SPEED)/zoo-$$threads.json && \
-		$(BIN)/tilewright bench --suite tvm-table2 $(SPEED_ENGINES) --threads $$threads --json $(SPEED)/table2-$$threads.json || exit 1; \
+		$(BIN)/tilewright bench --suite zoo $(SPEED_ENGINES) --threads $$threads --duration $(DURATION) --json $(SPEED)/zoo-$$threads.json && \
+		$(BIN)/tilewright bench --suite tvm-table2 $(SPEED_ENGINES) --threads $$threads --duration $(DURATION) --json $(SPEED)/table2-$$threads.json || exit 1; \
 	done
 	for model in $(SPEED_LAYERS); do \
 		$(BIN)/tilewright layers $$model $(SPEED_ENGINES) --threads 1 --json $(SPEED)/$$model.json || exit 1; \
@@ -58,6 +64,21 @@ speed: $(INSTALLED)
 	$(BIN)/tilewright report $(foreach name,zoo-1 zoo-2 table2-1 table2-2,--bench $(SPEED)/$(name).json) \
 		$(foreach name,$(SPEED_LAYERS),--layers $(SPEED)/$(name).json) -o reports/published/cpu-speed
 	$(BIN)/tilewright report --check -o reports/published/cpu-speed
+
+# Some thirty minutes on a quiet machine.
+modes: $(INSTALLED)
+	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(BIN)/python -m pip install --quiet --editable '.[peers]'
+	mkdir -p $(MODES)
+	for threads in 1 2; do \
+		$(BIN)/tilewright bench --suite zoo --precision fp32-fast $(MODE_ENGINES_fp32-fast) --threads $$threads \
+			--duration $(DURATION) --json $(MODES)/fp32-fast-$$threads.json && \
+		$(BIN)/tilewright bench --suite zoo --precision bf16 $(MODE_ENGINES_bf16) --threads $$threads \
+			--duration $(DURATION) --json $(MODES)/bf16-$$threads.json || exit 1; \
+	done
+	$(BIN)/tilewright report $(foreach name,fp32-fast-1 fp32-fast-2 bf16-1 bf16-2,--bench $(MODES)/$(name).json) \
+		-o reports/published/cpu-modes
+	$(BIN)/tilewright report --check -o reports/published/cpu-modes
 
 # Some ten minutes on a quiet machine.
 ablations: $(INSTALLED)
