@@ -11,6 +11,7 @@ from dataclasses import replace
 from tilewright.dtypes import BOOL, I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Const, Expr, const
+from tilewright.faults import fault_number
 from tilewright.loops.ir import (
     Allocate,
     Block,
@@ -41,7 +42,6 @@ from tilewright.targets.cpu.codegen_prepare import (
     used_names,
 )
 from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, vector_type
-from tilewright.targets.cpu.device import fault_number
 
 SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks

@@ -10,7 +10,7 @@ from dataclasses import replace
 from tilewright.dtypes import BOOL, F32, I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var, children
-from tilewright.faults import INDEX, NOTHING
+from tilewright.faults import INDEX, NOTHING, fault_of
 from tilewright.targets.cpu import codegen_arithmetic as arithmetic
 from tilewright.targets.cpu import codegen_casts as casts
 from tilewright.targets.cpu import codegen_memory as memory
@@ -18,7 +18,7 @@ from tilewright.targets.cpu import intrinsics
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_context import Context
 from tilewright.targets.cpu.codegen_types import Value, literal, suffix
-from tilewright.targets.cpu.device import ENV_FAULT, fault_of
+from tilewright.targets.cpu.device import ENV_FAULT
 
 # what a branch of a Select remembers must not leak out of it: the outer layers are searched, the last one is
 # filled

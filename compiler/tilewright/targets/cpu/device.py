@@ -15,7 +15,6 @@ import struct
 import threading
 import time
 import weakref
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,7 +24,7 @@ import numpy as np
 
 from tilewright.config import usable_cpus
 from tilewright.errors import ArtefactError, RunError
-from tilewright.faults import REASONS
+from tilewright.faults import fault_text
 from tilewright.segment import Segment
 
 # Header of an image: magic, version of this agreement, offsets of `run`, `parallel_for` and `worker`, number
@@ -44,16 +43,6 @@ STATE_BYTES = CLAIMS + LINE * MAX_THREADS
 ENV_PARALLEL_FOR, ENV_STATE, ENV_THREADS, ENV_TRACE, ENV_FAULT, ENV_PORTS = range(6)
 ALIGNMENT = 64
 _HUGE_PAGE = 1 << 21
-
-
-def fault_number(kernel: str) -> int:
-    """What stands for a kernel in env's fault; never 0, below 1 << 40."""
-    return 1 + zlib.crc32(kernel.encode())
-
-
-def fault_of(kernel: int, reason: int) -> int:
-    """What stands in env's fault: the number of a kernel, above it a reason of `faults`."""
-    return kernel + (reason << 40)
 
 
 # /proc/cpuinfo spells some features in its own way
@@ -105,7 +94,7 @@ def missing_features(features: Sequence[str], flags: frozenset[str]) -> list[str
 
 @lru_cache(maxsize=1)
 def tile_permission() -> bool:
-    """Whether the system lets this process use the tile registers of AMX. It is asked once, for all threads."""
+    """Whether the system lets all threads of this process use the tile registers of AMX; it is asked once."""
     request, tile_data, arch_prctl = 0x1023, 18, 158  # ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
     return bool(_libc.syscall(arch_prctl, request, tile_data) == 0)
 
@@ -267,16 +256,10 @@ class CpuLoaded:
             if status:
                 raise RunError(f"the compiled program stopped with status {status}")
             if env[ENV_FAULT]:
-                raise RunError(self._fault(env[ENV_FAULT]))
+                raise RunError(fault_text(env[ENV_FAULT], self._segment.info["trace"]))
             return elapsed
         finally:
             self._idle.append(arena)
-
-    def _fault(self, fault: int) -> str:
-        reason, number = divmod(fault, fault_of(0, 1))
-        names = [name for name in self._segment.info["trace"] if fault_number(name) == number]
-        where = f"kernel '{names[0]}'" if names else "a kernel"
-        return f"{where}: {REASONS[reason]}"
 
     def _new_arena(self) -> _Arena:
         segment = self._segment

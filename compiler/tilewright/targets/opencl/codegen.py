@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from tilewright.dtypes import BF16, BOOL, F16
 from tilewright.errors import CodegenError
 from tilewright.expr import Call, Const, Expr, const, free_vars, substitute
+from tilewright.faults import fault_number
 from tilewright.loops.ir import (
     Allocate,
     Block,
@@ -30,7 +31,7 @@ from tilewright.loops.ir import (
     walk,
 )
 from tilewright.targets.opencl.c_types import Names, memory_type, private_type, value_type
-from tilewright.targets.opencl.expressions import Expressions, Home, Lane, Scope, flat_index
+from tilewright.targets.opencl.expressions import FAULT, Expressions, Home, Lane, Scope, flat_index
 from tilewright.targets.opencl.placement import accesses, halved, lane_of, place
 from tilewright.targets.opencl.ranges import fits_int32, step_of
 
@@ -44,7 +45,8 @@ class Phase:
     """One `__kernel`. name: its identifier; text: its source; params: positions of the kernel's parameters.
 
     global_size, local_size: of a launch, one number a dimension; local_size is None when the device may
-    choose; shared_bytes: of local memory, for one work-group.
+    choose; shared_bytes: of local memory, for one work-group; reports: whether there is a last parameter for
+    faults in the data.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Phase:
     global_size: tuple[int, ...]
     local_size: tuple[int, ...] | None
     shared_bytes: int
+    reports: bool
 
 
 def generate(kernel: Kernel, names: Names) -> tuple[Phase, ...]:
@@ -98,7 +101,7 @@ class _Generator:
         self.kernel_names = names
         self.names = Names()
         self.scope = Scope()
-        self.expressions = Expressions(self.scope)
+        self.expressions = Expressions(self.scope, fault_number(kernel.name))
         self.lines: list[str] = []
         self.shared: list[str] = []
         self.shared_bytes = 0
@@ -117,9 +120,13 @@ class _Generator:
             padded = (*local_size, 1, 1)[:3]
             reqd = f"__attribute__((reqd_work_group_size({', '.join(map(str, padded))})))\n"
         heads = [head for head, _ in declared]
+        if self.expressions.reports:
+            heads.append(f"__global long *{FAULT}, long {FAULT}_at")
         lines = [*(line for _, line in declared), *self.shared, *self.lines]
         text = f"__kernel {reqd}void {name}({', '.join(heads)})\n{{\n" + "\n".join(lines) + "\n}\n"
-        return Phase(name, text, positions, global_size, local_size, self.shared_bytes)
+        return Phase(
+            name, text, positions, global_size, local_size, self.shared_bytes, self.expressions.reports
+        )
 
     def _parameter(self, position: int) -> tuple[str, str]:
         """Head and first line of a parameter: the region's base pointer and an offset in elements."""

@@ -16,6 +16,7 @@ from uuid import uuid4
 import numpy as np
 
 from tilewright.errors import ArtefactError, RunError, UsageError
+from tilewright.faults import fault_text
 from tilewright.segment import Port, Segment
 from tilewright.targets.opencl.platforms import Found, choose_device, pyopencl_module
 
@@ -59,6 +60,7 @@ class OpenClLoaded:
             self._program = self._build(code)
             # held here, because a kernel does not keep its arguments alive
             self._regions = self._allocate(segment)
+            self._reporting: list[str] = code["reporting"]
             self._labels = [str(launch["label"]) for launch in code["launches"]]
             self._steps = [self._step(launch) for launch in code["launches"]]
             self._queue.finish()
@@ -96,6 +98,7 @@ class OpenClLoaded:
             try:
                 for port, array in zip(self._segment.inputs, inputs, strict=True):
                     self._write(port, array)
+                self._clear_fault()
                 for step in self._steps:
                     started = perf_counter()
                     step(self._queue)
@@ -105,8 +108,23 @@ class OpenClLoaded:
                 for port, array in zip(self._segment.outputs, outputs, strict=True):
                     self._read(port, array)
                 self._queue.finish()
+                self._check_fault()
             except self._cl.Error as error:
                 raise RunError(f"OpenCL device '{self._label}' failed while running: {error}") from error
+
+    def _clear_fault(self) -> None:
+        if self._reporting:
+            nothing = np.zeros(1, np.int64)
+            self._cl.enqueue_copy(self._queue, self._regions["fault"], nothing, is_blocking=True)
+
+    def _check_fault(self) -> None:
+        """Raise RunError when a kernel met a fault in its data."""
+        if not self._reporting:
+            return
+        fault = np.empty(1, np.int64)
+        self._cl.enqueue_copy(self._queue, fault, self._regions["fault"], is_blocking=True)
+        if fault[0]:
+            raise RunError(fault_text(int(fault[0]), self._reporting))
 
     def _allocate(self, segment: Segment) -> dict[str, Any]:
         """One buffer for each region. A device has no buffer of zero bytes, so none is asked for."""
@@ -115,6 +133,7 @@ class OpenClLoaded:
         regions = {
             "mutable": cl.Buffer(self._context, flags.READ_WRITE, size=max(int(segment.mutable_bytes), 1)),
             "activation": cl.Buffer(self._context, flags.READ_WRITE, size=max(int(segment.arena_bytes), 1)),
+            "fault": cl.Buffer(self._context, flags.READ_WRITE, size=8),
             "constant": cl.Buffer(self._context, flags.READ_ONLY, size=max(int(data.nbytes), 1)),
         }
         if data.nbytes:

@@ -6,7 +6,7 @@ no vector form is written lane by lane, so every expression has a translation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from tilewright.dtypes import BF16, BOOL, F16, F32, I64, U32, U64, DType
@@ -26,11 +26,13 @@ from tilewright.expr import (
     reads_of,
     substitute,
 )
+from tilewright.faults import INDEX, NOTHING, fault_of
 from tilewright.loops.affine import Bounds
 from tilewright.loops.ir import Buffer
 from tilewright.targets.opencl.c_types import index_literal, literal, value_type
 from tilewright.targets.opencl.ranges import fits_int32, step_of
 
+FAULT = "tw_fault"  # the parameter to which kernels report
 _INFIX = {"add": "+", "sub": "-", "mul": "*", "xor": "^", "and": "&", "or": "|", "shl": "<<", "shr": ">>"}
 _COMPARE = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _MATH = {
@@ -105,10 +107,15 @@ def flat_index(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
 
 
 class Expressions:
-    """Translates expressions inside one scope."""
+    """Translates expressions inside one scope.
 
-    def __init__(self, scope: Scope) -> None:
+    fault: stands for the kernel in what it reports; reports: whether some expression does.
+    """
+
+    def __init__(self, scope: Scope, fault: int = 0) -> None:
         self.scope = scope
+        self.fault = fault
+        self.reports = False
 
     # -- one value ---------------------------------------------------------------------------------
 
@@ -176,8 +183,8 @@ class Expressions:
             return f"(({value_type(e.dtype)})abs({values[0]}))"
         if e.name == "fmod" and not e.dtype.is_float:
             return f"(({value_type(e.dtype)})tw_rem_{value_type(e.dtype)}({values[0]}, {values[1]}))"
-        if e.name == "within":  # OpenCL has no way to report an index outside its axis
-            return f"max(min((long){values[0]}, (long){values[1]} - 1L), 0L)"
+        if e.name in ("within", "report"):
+            return self._fault(e, values)
         if e.name == "bitcast":
             return _same_bits(e, values[0])
         if e.name == "isnan":
@@ -191,6 +198,13 @@ class Expressions:
         if e.name not in _MATH:
             raise CodegenError(f"OpenCL has no code rule for the intrinsic '{e.name}'")
         return f"{_MATH[e.name]}({', '.join(values)})"
+
+    def _fault(self, e: Call, values: Sequence[str]) -> str:
+        """What the host finds in the kernel's last parameter when the data are wrong."""
+        self.reports = True
+        number = fault_of(self.fault, INDEX if e.name == "within" else NOTHING)
+        arguments = [*(f"(long){value}" for value in values), FAULT, f"{number}L"]
+        return f"tw_{e.name}({', '.join(arguments)})"
 
     def _binary(self, e: Binary) -> str:
         if e.op in COMPARISONS:

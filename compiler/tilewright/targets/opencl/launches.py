@@ -105,6 +105,8 @@ def _call(
                     f"buffer '{operand.memory.name}' lies at {offset}, not a multiple of {size}"
                 )
             arguments.append([region, offset // size])
+        if phase.reports:
+            arguments.append(["fault", 0])
         yield {
             "kind": "kernel",
             "kernel": phase.name,

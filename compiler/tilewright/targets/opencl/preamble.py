@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from tilewright.faults import NOTHING, fault_of
+
 _INTEGERS = ("char", "short", "int", "long")
 _UNSIGNED = ("uchar", "ushort", "uint", "ulong")
 
@@ -81,6 +83,14 @@ _HALVES = {
     "tw_round_bf16": "inline float tw_round_bf16(float x) { return tw_bf16_value(tw_bf16_bits(x)); }",
 }
 
+# An index is limited to its axis; one outside, or a reason of `faults`, is what the host finds after the run.
+_FAULTS = {
+    "tw_within": "inline long tw_within(long at, long extent, __global long *fault, long number) "
+    "{ if (at < 0 || at >= extent) *fault = number; return max(min(at, extent - 1L), 0L); }",
+    "tw_report": "inline long tw_report(long reason, __global long *fault, long number) "
+    f"{{ if (reason != {NOTHING}) *fault = number + reason * {fault_of(0, 1)}L; return reason; }}",
+}
+
 HELPERS: dict[str, str] = {}
 for _type in _INTEGERS:
     HELPERS |= _floored(_type)
@@ -90,6 +100,7 @@ for _type in ("float", "double"):
     HELPERS |= _floats(_type)
     HELPERS |= _truncated(_type)
 HELPERS |= _HALVES
+HELPERS |= _FAULTS
 
 _CALLED = re.compile(r"\btw_[a-z0-9_]+(?=\()")
 

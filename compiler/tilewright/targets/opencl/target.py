@@ -81,12 +81,14 @@ class OpenClTarget:
         texts = [part.text for parts in phases.values() for part in parts]
         body = "\n".join(texts)
         launches = list(launches_of(program.body, plan, phases, self.machine))
+        reporting = [name for name, parts in phases.items() if any(part.reports for part in parts)]
         everything = [part for parts in phases.values() for part in parts]
         code = {
             "device": self.device,
             "source": f"{preamble_for(body)}\n{body}",
             "launches": launches,
             "needs": _needs(everything, body),
+            "reporting": reporting,
             "rounded_divide": self.machine.has("rounded_divide"),
         }
         info = self._info(program, phases, len(launches))
@@ -99,7 +101,7 @@ class OpenClTarget:
         found = {
             "work_group": (items, "items in a work-group"),
             "local_bytes": (part.shared_bytes, "bytes of local memory"),
-            "parameter_bytes": (_ARGUMENT_BYTES * len(part.params), "bytes of parameters"),
+            "parameter_bytes": (_ARGUMENT_BYTES * (len(part.params) + part.reports), "bytes of parameters"),
         }
         for key, (wanted, what) in found.items():
             if key in limits and wanted > limits[key]:
