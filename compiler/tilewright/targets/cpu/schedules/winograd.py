@@ -16,7 +16,7 @@ a block does.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, log2
 
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
@@ -37,7 +37,9 @@ from tilewright.tensor.ir import Tensor
 
 ENOUGH_BLOCKS = 8  # blocks that share evenly among a few threads
 LOCAL_BYTES = 1 << 19  # what a thread may keep on its stack
-CACHE_SHARE = 0.75  # of the second-level cache, for what passes between the stages
+CACHE_SHARE = 0.5  # of the second-level cache, for what passes between the stages
+VISIBLE = 0.15  # of the time that weights take to come
+UNEVEN = 1.5  # how much more blocks may cost that leave no last one of fewer rows, which is code of its own
 
 
 @dataclass(frozen=True)
@@ -170,17 +172,23 @@ def _input(s: Schedule, source: str, window: int, lanes: int, written_out: bool)
 
 
 def block_rows(shape: Shape, machine: Machine) -> int:
-    """Rows of tiles in a block: the weights are read once a block, and a block should stay in the cache."""
+    """Rows of tiles in a block: what passes between the stages should stay near, weights are read once each.
+
+    A byte costs as often as what it belongs to doubles beyond the second-level cache. Weights are read in
+    order, of which prefetching hides most. Measured on a Zen 4 core with layers of 7 to 224 pixels a side.
+    """
     weights = shape.window**2 * shape.channels * shape.columns * 4
-    room = machine.caches[1] * CACHE_SHARE if len(machine.caches) > 1 else LOCAL_BYTES
+    room = machine.caches[min(1, len(machine.caches) - 1)] * CACHE_SHARE
 
-    def traffic(rows: int) -> float:
-        blocks = -(-shape.tiles_high // rows)
-        again = weights * blocks if weights + _block_bytes(shape, rows) > room else weights
-        spilled = 2 * blocks * _block_bytes(shape, rows) if _block_bytes(shape, rows) > room else 0
-        return again + spilled
+    def distance(size: int) -> float:
+        return log2(max(1.0, size / room))
 
-    return min(range(1, shape.tiles_high + 1), key=lambda n: (traffic(n), n))
+    def cost(rows: int) -> float:
+        blocks, passed = -(-shape.tiles_high // rows), _block_bytes(shape, rows)
+        moved = 2 * passed * distance(passed) + VISIBLE * weights * distance(weights + passed)
+        return blocks * moved * (UNEVEN if shape.tiles_high % rows else 1)
+
+    return min(range(1, shape.tiles_high + 1), key=lambda n: (cost(n), n))
 
 
 def _block_bytes(shape: Shape, rows: int) -> int:
