@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import BF16, F32
 from tilewright.errors import ScheduleError
-from tilewright.expr import Expr, Read, Var, cast, children, substitute
+from tilewright.expr import Expr, Read, Var, cast, children, const, substitute
 from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.schedule.regions import Loops
 from tilewright.schedule.state import StageState
@@ -20,11 +20,14 @@ from tilewright.tensor.ir import Reduce, Stage, Tensor, compute, placeholder, re
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """meaning: extents of its axes -> the tensor it computes; axes: how many, data axes first."""
+    """meaning: extents of its axes -> the tensor it computes; axes: how many, data axes first; reset: of a
+    reduction, the intrinsic that sets its results to the identity first, '' where that has none.
+    """
 
     name: str
     axes: int
     meaning: Callable[[Sequence[int]], Tensor]
+    reset: str = ""
 
 
 def _transposed(extents: Sequence[int]) -> Tensor:
@@ -41,8 +44,40 @@ def _dot_pairs(extents: Sequence[int]) -> Tensor:
     return compute((columns,), lambda i: sum_over(cast(x[j.var], F32) * cast(w[i, j.var], F32), j), "y")
 
 
+def _dot_tile(extents: Sequence[int]) -> Tensor:
+    """y[i, j] = sum over p, q of f32(x[i, 2 p + q]) * f32(w[p, 2 j + q]), of bf16 operands."""
+    rows, columns, pairs, pair = extents
+    x = placeholder((rows, pairs * pair), BF16, "x")
+    w = placeholder((pairs, columns * pair), BF16, "w")
+    p, q = reduce_axis(pairs, "p"), reduce_axis(pair, "q")
+
+    def element(i: Expr, j: Expr) -> Expr:
+        left, right = x[i, p.var * pair + q.var], w[p.var, j * pair + q.var]
+        return sum_over(cast(left, F32) * cast(right, F32), p, q)
+
+    return compute((rows, columns), element, "y")
+
+
+def _zero_tile(extents: Sequence[int]) -> Tensor:
+    """y[i, j] = 0."""
+    return compute(extents, lambda i, j: const(0.0, F32), "y")
+
+
+def _store_tile(extents: Sequence[int]) -> Tensor:
+    """y[i, j] = x[i, j]."""
+    x = placeholder(extents, F32, "x")
+    return compute(extents, lambda i, j: x[i, j], "y")
+
+
 INTRINSICS = {
-    i.name: i for i in (Intrinsic("transpose", 2, _transposed), Intrinsic("dot_pairs", 2, _dot_pairs))
+    i.name: i
+    for i in (
+        Intrinsic("transpose", 2, _transposed),
+        Intrinsic("dot_pairs", 2, _dot_pairs),
+        Intrinsic("dot_tile", 4, _dot_tile, reset="zero_tile"),
+        Intrinsic("zero_tile", 2, _zero_tile),
+        Intrinsic("store_tile", 2, _store_tile),
+    )
 }
 
 # (tensor, logical indices) -> the element's flat index in memory
@@ -62,6 +97,7 @@ def prove(stage: StageState, nest: Loops, flat: Flat) -> None:
     """The loops from the tensorised axis inwards have the intrinsic's meaning, or ScheduleError says why not.
 
     The last index of every operand of the meaning must be contiguous in memory, others may have any stride.
+    Indices are sums of loop variables with factors: an operand moves by so many strides of the index.
     """
     assert stage.tensorized is not None
     axis, name = stage.tensorized
@@ -75,6 +111,8 @@ def prove(stage: StageState, nest: Loops, flat: Flat) -> None:
     kinds = [a.kind for a in (*meaning.axes, *meaning.reduce_axes)]
     if [leaf.kind for leaf in inner] != kinds:
         raise ScheduleError(f"{where}: expected {', '.join(kinds)} loops")
+    if meaning.reduce_axes and not any(leaf.kind == "reduce" for leaf in stage.leaves[: -len(inner)]):
+        raise ScheduleError(f"{where}: expected a reduce loop around '{axis}', which sums begin before")
     axes = (*meaning.axes, *meaning.reduce_axes)
     loops = {a.name: Var(leaf.name) for a, leaf in zip(axes, inner, strict=True)}
     pairs = _paired(where, stage.stage, meaning)
@@ -118,16 +156,23 @@ def _pair(where: str, own: Expr, wanted: Expr, pairs: list[tuple[Read, Read]]) -
 def _strides(where: str, index: Expr, wanted: Sequence[Expr], loops: Mapping[str, Var], operand: str) -> None:
     """The operand's memory moves with the loops as the meaning's indices do."""
     form: Linear = linear(Bounds().simplify(index))
-    variables = [loops[i.name] for i in wanted if isinstance(i, Var)]
+    moves: dict[Var, tuple[int, int]] = {}  # loop -> the index that it moves, and the factor
+    for position, i in enumerate(wanted):
+        for atom, factor in linear(i).terms.items():
+            if isinstance(atom, Var):
+                moves[loops[atom.name]] = (position, factor)
     for loop in loops.values():
         stride = form.terms.get(loop, 0)
-        if loop not in variables and stride:
+        if loop not in moves and stride:
             raise ScheduleError(f"{where}: operand {operand} must not move with loop '{loop.name}'")
-        if loop in variables and not stride:
+        if loop in moves and not stride:
             raise ScheduleError(f"{where}: operand {operand} does not move with loop '{loop.name}'")
-    if variables and form.terms.get(variables[-1]) != 1:
-        found = form.terms.get(variables[-1], 0)
-        raise ScheduleError(
-            f"{where}: operand {operand} must be contiguous along '{variables[-1].name}', "
-            f"found stride {found}"
-        )
+    steps = {len(wanted) - 1: 1}  # index -> the stride of its dimension in memory
+    for loop, (position, factor) in moves.items():
+        found = form.terms[loop]
+        step = steps.setdefault(position, found // factor)
+        if found != step * factor:
+            kind = "contiguous" if factor == 1 else f"in steps of {step * factor}"
+            raise ScheduleError(
+                f"{where}: operand {operand} must be {kind} along '{loop.name}', found stride {found}"
+            )

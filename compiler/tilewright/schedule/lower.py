@@ -7,11 +7,24 @@ from dataclasses import dataclass, replace
 from string import ascii_lowercase
 
 from tilewright.errors import ScheduleError
-from tilewright.expr import Expr, Read, Var, add, binary, const, logical_and, mul, read, substitute
+from tilewright.expr import (
+    Expr,
+    Read,
+    Var,
+    add,
+    binary,
+    const,
+    free_vars,
+    logical_and,
+    mul,
+    read,
+    reads_of,
+    substitute,
+)
 from tilewright.loops.affine import Bounds
 from tilewright.loops.ir import Allocate, Buffer, For, If, Kernel, LoopKind, Role, Stmt, Store, seq
 from tilewright.loops.simplify import simplify
-from tilewright.schedule.intrinsics import prove
+from tilewright.schedule.intrinsics import find, prove
 from tilewright.schedule.regions import Loops, Region, infer_region, loop_nest, whole
 from tilewright.schedule.schedule import Schedule
 from tilewright.schedule.state import FuseRelation, Leaf, SplitRelation, StageState, State, is_reduction
@@ -140,9 +153,8 @@ class _Lowering:
         return varying | self._variables_up_to(parent, consumer, axis)
 
     def _local(self, stage: StageState, tensor: Tensor, region: Region) -> Place:
-        storage = (
-            self._register_storage(stage, len(region.extents)) if stage.scope == "register" else Storage()
-        )
+        rank = len(region.extents)
+        storage = self._register_storage(stage, rank) if stage.scope == "register" else _local_storage(stage)
         buffer = Buffer(tensor.name, tensor.dtype, storage.physical_shape(region.extents), stage.scope)
         return Place(buffer, storage, region.starts)
 
@@ -159,6 +171,8 @@ class _Lowering:
     def _emit(self, stage: StageState) -> Stmt:
         """The loop nest of a stage, with the stages attached to it inside."""
         nest = self.nests[stage.name]
+        if stage.padded:
+            self._prove_padding(stage, nest)
         first_reduce = next((i for i, leaf in enumerate(stage.leaves) if leaf.kind == "reduce"), None)
         init: Stmt | None = None
         if is_reduction(stage):
@@ -186,8 +200,30 @@ class _Lowering:
         flat: Expr = const(0)
         for index, extent in zip(place.index(indices), place.buffer.shape, strict=True):
             flat = add(mul(flat, const(extent)), index)
-        ranges = {name: (0.0, n - 1.0) for nest in self.nests.values() for name, n in nest.extents.items()}
-        return Bounds(ranges).simplify(flat)
+        return self._bounds().simplify(flat)
+
+    def _bounds(self) -> Bounds:
+        """Ranges of the variables of all loops."""
+        return Bounds({name: (0, n - 1) for nest in self.nests.values() for name, n in nest.extents.items()})
+
+    def _prove_padding(self, stage: StageState, nest: Loops) -> None:
+        """What elements past the end are computed from is memory of its operand, or ScheduleError."""
+        bounds = self._bounds()
+        moving = set().union(*(free_vars(nest.values[axis]) for axis in stage.padded))
+        values = [
+            v for body in stage.stage.bodies for v in (body.values if isinstance(body, Reduce) else [body])
+        ]
+        for e in (e for value in values for e in reads_of(value)):
+            place = self.places[id(e.source)]
+            indices = place.index([substitute(i, nest.values) for i in e.indices])
+            for index, extent in zip(map(bounds.simplify, indices), place.buffer.shape, strict=True):
+                low, high = bounds.of(index)
+                if free_vars(index) & moving and (low < 0 or high >= extent):
+                    axes = ", ".join(f"{axis} {factor}" for axis, factor in stage.padded.items())
+                    raise ScheduleError(
+                        f"pad {stage.name} {axes}: '{e.source.name}' would be read at {low} to {high}, "
+                        f"outside of its {extent} elements"
+                    )
 
     def _attached(self, stage: StageState, axis: str, inner: Stmt) -> Stmt:
         here = [
@@ -239,9 +275,22 @@ class _Lowering:
             stores.append(Store(place.buffer, place.index(axes), identity_of(body)))
         guards = tuple(substitute(g, renamed) for g in nest.guards)
         result = _guarded(guards, seq(*stores))
+        axis, intrinsic = stage.tensorized or ("", "")
         for leaf in reversed(inner):
             result = _loop(leaf, f"{leaf.name}.init", nest.extents[leaf.name], result)
+            if leaf.name == axis:
+                result = replace(result, intrinsic=find(intrinsic).reset)
         return result
+
+
+def _local_storage(stage: StageState) -> Storage:
+    """Row-major, but what an intrinsic wants to be contiguous is innermost."""
+    if stage.tensorized is None:
+        return Storage()
+    last = [leaf for leaf in stage.leaves[stage.position(stage.tensorized[0]) :] if leaf.kind == "data"][-1]
+    axes = [a.name for a in stage.stage.axes]
+    letter = ascii_lowercase[axes.index(_root_axis(stage, last.name))]
+    return Storage(ascii_lowercase[: len(axes)].replace(letter, "") + letter)
 
 
 def _root_axis(stage: StageState, leaf: str) -> str:

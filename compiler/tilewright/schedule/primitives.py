@@ -250,6 +250,33 @@ class SetScope(Primitive):
 
 
 @dataclass(frozen=True)
+class Pad(Primitive):
+    """A tail is computed as if it were whole, past the end of a data axis: no guards.
+
+    for i in 0..24: t[i] = f(i)    -> pad(i, 16) ->    for i in 0..32: t[i] = f(i)
+
+    Nobody reads the elements past the end. What they are computed from must be in memory, e.g. in the last
+    block of a storage; lowering proves that.
+    """
+
+    keyword: ClassVar[str] = "pad"
+    axis: str
+    factor: int
+
+    def apply(self, state: State) -> None:
+        stage = state.stage(self.stage)
+        if self.stage in state.outputs:
+            raise ScheduleError(f"pad: '{self.stage}' is an output, which has no room past its end")
+        axes = [axis.name for axis in stage.stage.axes]
+        if self.axis not in axes or self.factor < 1:
+            raise ScheduleError(
+                f"pad: expected a data axis of '{self.stage}' ({', '.join(axes)}) and a positive factor, "
+                f"found {self.axis} and {self.factor}"
+            )
+        stage.padded[self.axis] = self.factor
+
+
+@dataclass(frozen=True)
 class CacheWrite(Primitive):
     """A new stage `NAME.SCOPE` computes the values in a faster memory; the stage itself only copies them.
 
@@ -412,7 +439,7 @@ PRIMITIVES: dict[str, type[Primitive]] = {
     p.keyword: p
     for p in (
         *(Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeInline, ComputeAt),
-        *(SetScope, CacheWrite, CacheRead, Rfactor, Tensorize),
+        *(SetScope, Pad, CacheWrite, CacheRead, Rfactor, Tensorize),
     )
 }
 

@@ -56,7 +56,14 @@ class Loops:
 def whole(state: StageState) -> Region:
     """The region of a stage at root."""
     axes = state.stage.axes
-    return Region(tuple(const(0) for _ in axes), tuple(axis.extent for axis in axes))
+    extents = (padded(state, axis.name, axis.extent) for axis in axes)
+    return Region(tuple(const(0) for _ in axes), tuple(extents))
+
+
+def padded(state: StageState, axis: str, extent: int) -> int:
+    """An extent along an axis, rounded up where the stage is padded."""
+    factor = state.padded.get(axis, 1)
+    return -(-extent // factor) * factor
 
 
 def loop_nest(state: StageState, region: Region) -> Loops:
@@ -65,7 +72,8 @@ def loop_nest(state: StageState, region: Region) -> Loops:
     starts: dict[str, Expr] = {}
     limits: dict[str, int] = {}
     for axis, start, extent in zip(state.stage.axes, region.starts, region.extents, strict=True):
-        extents[axis.name], starts[axis.name], limits[axis.name] = extent, start, axis.extent
+        extents[axis.name], starts[axis.name] = extent, start
+        limits[axis.name] = padded(state, axis.name, axis.extent)
     for axis in state.stage.reduce_axes:
         extents[axis.name], starts[axis.name], limits[axis.name] = axis.extent, const(0), axis.extent
     for relation in state.relations:
@@ -128,7 +136,7 @@ def infer_region(
     for axis, parts in zip(producer.stage.axes, zip(*boxes, strict=True), strict=True):
         start, extent = _union(list(parts), axis.extent)
         starts.append(start)
-        extents.append(extent)
+        extents.append(padded(producer, axis.name, extent))
     return Region(tuple(starts), tuple(extents))
 
 

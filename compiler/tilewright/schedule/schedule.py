@@ -87,6 +87,9 @@ class Schedule:
     def set_scope(self, where: Where, scope: str) -> None:
         self.apply(p.SetScope(_name(where), scope))
 
+    def pad(self, where: Where, axis: str, factor: int) -> None:
+        self.apply(p.Pad(_name(where), axis, factor))
+
     def cache_write(self, where: Where, scope: str) -> str:
         """Name of the new stage."""
         step = p.CacheWrite(_name(where), scope)

@@ -55,7 +55,9 @@ class Attach:
 
 @dataclass
 class StageState:
-    """stage: a private copy of the expression's stage; leaves: its loops, outermost first."""
+    """stage: a private copy of the expression's stage; leaves: its loops, outermost first; padded: by axis,
+    what the number of computed elements is rounded up to a multiple of.
+    """
 
     stage: Stage
     leaves: list[Leaf]
@@ -63,6 +65,7 @@ class StageState:
     attach: Attach = field(default=Attach())
     scope: str = "local"
     tensorized: tuple[str, str] | None = None  # (axis, intrinsic)
+    padded: dict[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

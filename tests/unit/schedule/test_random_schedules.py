@@ -61,7 +61,7 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
         axes = schedule.axes(stage)
         axis, other = rng.choice(axes), rng.choice(axes)
         consumers = [s.name for s in schedule.state.consumers(stage)]
-        choice = rng.randrange(11)
+        choice = rng.randrange(12)
         try:
             if choice <= 1:
                 schedule.split(stage, axis, rng.randint(1, 7))
@@ -88,6 +88,8 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
                     reduced[0],
                     rng.randint(1, 5),
                 )
+            elif choice == 10:
+                schedule.pad(stage, axis, rng.randint(1, 5))
             elif rng.random() < 0.5:
                 schedule.cache_write(stage, "local")
             else:
@@ -133,7 +135,7 @@ def test_scheduled_equals_unscheduled(builder, sizes, seed, steps, storage):
 def test_replaying_the_text_gives_the_same_kernel():
     inputs, output = matmul(13, 21, 5)
     schedule = Schedule([output])
-    apply_random(schedule, random.Random(7), 20)
+    apply_random(schedule, random.Random(11), 20)
     again = Schedule([output], parse_steps(str(schedule)))
     places = [(t, PLAIN) for t in inputs]
     first, second = lower_schedule(schedule, places, [PLAIN]), lower_schedule(again, places, [PLAIN])
