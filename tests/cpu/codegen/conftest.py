@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tile_emulation import emulated
 
 from tilewright.config import CompileOptions
 from tilewright.loops.interpret import interpret
@@ -16,6 +18,8 @@ from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.plan import Plan
 from tilewright.segment import Segment
+from tilewright.targets.cpu import device, target
+from tilewright.targets.cpu.codegen import kernel_text
 from tilewright.targets.cpu.detect import from_features, host
 from tilewright.targets.cpu.device import CpuDevice
 from tilewright.targets.cpu.target import CpuTarget
@@ -39,6 +43,7 @@ AVX2 = SSE | frozenset(
     }
 )
 AVX512 = AVX2 | frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
+AMX = AVX512 | {"avx512bf16", "amx-tile", "amx-bf16"}
 PROFILES = {"sse2": SSE, "avx2": AVX2, "avx512": AVX512}
 
 Run = Callable[..., None]
@@ -52,6 +57,24 @@ def machine(request: pytest.FixtureRequest) -> Machine:
     if missing:
         pytest.skip(f"this processor has no {', '.join(missing)}")
     return from_features(request.param, features)
+
+
+@pytest.fixture(params=["emulated", "hardware"])
+def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """A machine with AMX: one whose tile instructions are emulated here, and this one where it has them."""
+    real = request.param == "hardware"
+    needed = AMX if real else AMX - {"amx-tile", "amx-bf16"}
+    missing = sorted(needed - set(host().features))
+    if missing:
+        pytest.skip(f"this processor has no {', '.join(missing)}")
+    machine = from_features(request.param, AMX)
+    if real:
+        return machine
+    flags = device.host_flags() | {"amx_tile", "amx_bf16"}
+    monkeypatch.setattr(target, "kernel_text", lambda kernel, m: emulated(kernel_text(kernel, m)))
+    monkeypatch.setattr(device, "host_flags", lambda: flags)
+    monkeypatch.setattr(device, "tile_permission", lambda: True)
+    return replace(machine, limits={"emulated": 1})  # its objects have keys of their own
 
 
 def program_of(kernel: Kernel) -> tuple[Program, Plan]:

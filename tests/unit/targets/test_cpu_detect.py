@@ -35,9 +35,9 @@ def test_units_follow_from_flags() -> None:
 
 
 def test_tiles_need_the_flag_and_the_permission(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detect, "_tile_permission", lambda: False)
+    monkeypatch.setattr(detect, "tile_permission", lambda: False)
     assert not detect.may_use_tiles(AVX512 | {"amx-tile"})
-    monkeypatch.setattr(detect, "_tile_permission", lambda: True)
+    monkeypatch.setattr(detect, "tile_permission", lambda: True)
     assert detect.may_use_tiles(AVX512 | {"amx-tile"})
     assert not detect.may_use_tiles(AVX512)
 

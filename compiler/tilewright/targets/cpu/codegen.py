@@ -28,7 +28,7 @@ from tilewright.loops.ir import (
 )
 from tilewright.loops.simplify import bind
 from tilewright.machine import Machine
-from tilewright.targets.cpu import codegen_dot, codegen_transpose
+from tilewright.targets.cpu import codegen_dot, codegen_tile, codegen_transpose
 from tilewright.targets.cpu import codegen_memory as memory
 from tilewright.targets.cpu.codegen_address import scalar_index
 from tilewright.targets.cpu.codegen_builder import Function, Module
@@ -47,7 +47,7 @@ SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
 _MAX_UNROLLED = 1024
 # Code rules of intrinsics; each says whether it wrote the loop, which is written as any other if not.
-_RULES = {"transpose": codegen_transpose.rule, "dot_pairs": codegen_dot.rule}
+_RULES = {"transpose": codegen_transpose.rule, "dot_pairs": codegen_dot.rule, **codegen_tile.RULES}
 
 
 def kernel_text(kernel: Kernel, machine: Machine) -> str:
@@ -80,6 +80,7 @@ class _KernelWriter:
         if len(set(names)) == len(names):  # one look at the kernel serves all its buffers
             self.accesses = accesses_of(body)
         self._statement(Context(function, places=places, fault=fault_number(self.kernel.name)), body)
+        codegen_tile.finish(function)
         function.emit("ret void")
         parameters = [self._parameter(b.name, f"%p{i}") for i, b in enumerate(self.kernel.params)]
         self.module.functions.append(function.text(f"void @{SYMBOL}({', '.join([*parameters, 'ptr %env'])})"))
@@ -115,6 +116,11 @@ class _KernelWriter:
 
     def _allocate(self, context: Context, stmt: Allocate) -> None:
         buffer = stmt.buffer
+        if buffer.scope == "tile":
+            tiles = codegen_tile.allocate(context, stmt)
+            self._statement(context.with_place(buffer, tiles), stmt.body)
+            context.function.tiles.release(tiles.numbers.values())
+            return
         if buffer.scope not in ("local", "register", "heap"):
             raise CodegenError(f"buffer '{buffer.name}': scope '{buffer.scope}' does not exist on the CPU")
         element = memory_type(buffer.dtype)
@@ -268,6 +274,8 @@ class _KernelWriter:
             function.emit(f"store {type_text} {ref}, ptr {slot}, align 8")
         run = function.op("load ptr, ptr %env, align 8")
         function.emit(f"call void {run}(ptr %env, ptr @{task}, ptr {block}, i64 {extent.ref})")
+        function.tiles.forked()
+        function.start_tiles()
 
     def _task(self, context: Context, stmt: For, variables: list[str], buffers: list[str]) -> str:
         """Two functions: one unpacks the struct; one, inlined into it, has parameters known not to alias."""
@@ -281,6 +289,7 @@ class _KernelWriter:
         begin = body.op("add nsw i64 %begin, %start")
         end = body.op("add nsw i64 %end, %start")
         self._loop(replace(inner, places=places), stmt, begin, end, True)
+        codegen_tile.finish(body)
         body.emit("ret void")
         parameters = [("i64", f"%c{i}") for i in range(len(variables))]
         parameters += [(self._parameter(b, "").rstrip(), f"%b{i}") for i, b in enumerate(buffers)]
@@ -304,7 +313,7 @@ class _KernelWriter:
 def _pointer(context: Context, name: str) -> Pointer:
     place = context.places[name]
     if not isinstance(place, Pointer):
-        raise CodegenError(f"register buffer '{name}' is shared by a parallel loop")
+        raise CodegenError(f"buffer '{name}' in registers is shared by a parallel loop")
     return place
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from tilewright.errors import CodegenError
 from tilewright.machine import Machine
 from tilewright.targets.cpu.codegen_types import suffix
+from tilewright.targets.cpu.tile_file import TileFile
 
 Lines = list["str | Lines"]
 
@@ -34,6 +35,7 @@ class Module:
 
     machine: Machine
     functions: list[str] = field(default_factory=list)
+    globals: list[str] = field(default_factory=list)
     declarations: dict[str, str] = field(default_factory=dict)
     helpers: dict[str, str] = field(default_factory=dict)
 
@@ -52,6 +54,7 @@ class Module:
     def text(self) -> str:
         parts = [
             f'target triple = "{self.machine.triple}"',
+            *self.globals,
             *self.functions,
             *self.helpers.values(),
             *self.declarations.values(),
@@ -87,7 +90,7 @@ class Function:
     """The body of one function, written line by line.
 
     `block` is the label of the basic block being written; `numbers` the instructions and `slots` the
-    variables known in it.
+    variables known in it. `tile_starts`: places before which no tile is configured.
     """
 
     def __init__(self, module: Module) -> None:
@@ -102,6 +105,9 @@ class Function:
         head: Lines = []
         self.lines.append(head)
         self.scopes = [Scope(0, head)]
+        self.tiles = TileFile()
+        self.tile_starts: list[Lines] = []
+        self.start_tiles()
 
     def fresh(self, stem: str = "v") -> str:
         self.count += 1
@@ -180,6 +186,13 @@ class Function:
         self.block = name
         self.numbers.clear()
         self.slots.clear()
+        self.tiles.forget()
+
+    def start_tiles(self) -> None:
+        """A place to configure tiles at, should the function use any."""
+        place: Lines = []
+        self.lines.append(place)
+        self.tile_starts.append(place)
 
     def branch(self, target: str) -> None:
         self.emit(f"br label %{target}")

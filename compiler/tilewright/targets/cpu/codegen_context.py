@@ -45,7 +45,14 @@ class Registers:
     slots: dict[tuple[int, ...], str]
 
 
-Place = Pointer | Registers
+@dataclass(frozen=True)
+class Tiles:
+    """A buffer of sums in tile registers. numbers: of the tiles, by the constants in their indices."""
+
+    numbers: dict[tuple[int, ...], int]
+
+
+Place = Pointer | Registers | Tiles
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class VectorLoop:
 class Context:
     """mask: the active lanes as a vector of bits, None for all; parallel: whether a task is being written.
 
-    fault: what the kernel writes to env when it meets an index outside its axis.
+    fault: the number of the kernel in what it writes to env when it meets a fault in its data.
     """
 
     function: Function

@@ -11,13 +11,13 @@ from tilewright.loops.ir import Buffer
 from tilewright.targets.cpu import codegen_arithmetic as arithmetic
 from tilewright.targets.cpu.codegen_address import Evaluate, Location, element_pointer, locate
 from tilewright.targets.cpu.codegen_casts import from_memory, to_memory
-from tilewright.targets.cpu.codegen_context import Context, Pointer, Registers
+from tilewright.targets.cpu.codegen_context import Context, Pointer, Registers, Tiles
 from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, suffix, vector_type
 
 
 def load(context: Context, buffer: Buffer, indices: Sequence[Expr], evaluate: Evaluate) -> Value:
     """The element, one a lane where the index depends on the vector variable, else a scalar."""
-    place = context.place(buffer)
+    place = _addressable(context, buffer)
     if isinstance(place, Registers):
         return _load_register(context, place, buffer, indices)
     location = locate(context, buffer, indices)
@@ -43,7 +43,7 @@ def store(
 
     A vector must not meet an index that is the same for all lanes.
     """
-    place = context.place(buffer)
+    place = _addressable(context, buffer)
     if isinstance(place, Registers):
         _store_register(context, place, buffer, indices, value)
         return
@@ -70,6 +70,16 @@ def store(
     name = f"llvm.masked.store.{suffix(stored)}.p0"
     target = function.module.intrinsic(name, "void", (stored, "ptr", "i32", context.mask.type))
     function.emit(f"call void {target}({stored} {ref}, ptr {pointer}, i32 {align}, {context.mask})")
+
+
+def _addressable(context: Context, buffer: Buffer) -> Pointer | Registers:
+    """Where elements can be read and written one by one."""
+    place = context.place(buffer)
+    if isinstance(place, Tiles):
+        raise CodegenError(
+            f"buffer '{buffer.name}' in scope 'tile' is used by loops that are no instruction on tiles"
+        )
+    return place
 
 
 def _any_lane(context: Context) -> str:

@@ -5,8 +5,8 @@ Processor names are unreliable on virtual machines and for new models.
 
 from __future__ import annotations
 
-import ctypes
 import platform
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import llvmlite.binding as llvm
 
 from tilewright.errors import UsageError
 from tilewright.machine import Machine
+from tilewright.targets.cpu.device import tile_permission
 
 # what code generation can make use of; anything else in a machine's list would only narrow where an artefact
 # runs
@@ -26,7 +27,6 @@ _X86_FEATURES = frozenset(
 _AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 _DEFAULT_CACHES = (32 << 10, 1 << 20, 16 << 20)
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
-_ARCH_REQ_XCOMP_PERM, _XFEATURE_TILEDATA, _SYS_ARCH_PRCTL = 0x1023, 18, 158
 
 
 @lru_cache(maxsize=1)
@@ -38,9 +38,8 @@ def host() -> Machine:
             "name a machine to compile for with --machine, or use --target numpy"
         )
     features = frozenset(f for f, present in llvm.get_host_cpu_features().items() if present) & _X86_FEATURES
-    if not may_use_tiles(features):
-        features = frozenset(f for f in features if not f.startswith("amx"))
-    return from_features("host", features, caches=_caches())
+    machine = from_features("host", features, caches=_caches())
+    return machine if may_use_tiles(features) else without_tiles(machine)
 
 
 def from_features(
@@ -70,15 +69,16 @@ def from_features(
     )
 
 
-@lru_cache(maxsize=1)
-def _tile_permission() -> bool:
-    syscall = ctypes.CDLL(None, use_errno=True).syscall
-    return int(syscall(_SYS_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_TILEDATA)) == 0
+def without_tiles(machine: Machine) -> Machine:
+    """The machine as it is without AMX."""
+    features = tuple(f for f in machine.features if not f.startswith("amx"))
+    units = {unit: count for unit, count in machine.units.items() if not unit.startswith("amx")}
+    return replace(machine, features=features, units=units)
 
 
 def may_use_tiles(features: frozenset[str]) -> bool:
     """Whether the kernel lets this process use tile registers; it is asked only where the flag is there."""
-    return "amx-tile" in features and _tile_permission()
+    return "amx-tile" in features and tile_permission()
 
 
 def _caches() -> tuple[int, ...]:
