@@ -17,6 +17,7 @@ from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
+from tilewright.targets.cpu.schedules.amx_blocks import Blocks, blocks_for
 from tilewright.targets.cpu.schedules.common import PAIR
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
@@ -70,12 +71,13 @@ class CpuCosts:
             gain *= self._vectors(y.type.size) * w.type.size / w.shape[0]
             return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain)
         depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
+        blocks = self._blocks(node) if pairs else None
         best = tile_for(y.shape[2:], columns, depth, self.machine).vectors
-        vectors = panel_vectors(best, columns, group, lanes)
-        if not vectors:
+        width = blocks.columns if blocks else panel_vectors(best, columns, group, lanes) * lanes
+        if not width:
             return None
         gain = inf if pairs else PRODUCT_GAIN * depth * self._vectors(y.type.size)
-        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", vectors * lanes, pairs)
+        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", width, pairs)
         return Wish((last, packed, None), last, halo, gain)
 
     def _winograd(self, node: Node) -> Wish:
@@ -99,9 +101,23 @@ class CpuCosts:
         if suits(node):
             for name in winograd_costs.ALLOWED[self.precision]:
                 found[name] = winograd_costs.operations(node, name) / a_cycle
-        if self.precision == "bf16" and self._has_pairs(node, depth):
+        blocks = self._blocks(node) if self.precision == "bf16" else None
+        if blocks is not None:
+            found["bf16"] = blocks.cycles
+        elif self.precision == "bf16" and self._has_pairs(node, depth):
             found["bf16"] = found["direct"] / PAIR
         return found if len(found) > 1 else {}
+
+    def _blocks(self, node: Node) -> Blocks | None:
+        """AMX tiles for a product of bf16; None where the machine has none, or vectors do better."""
+        y, weights = node.output, node.operand(1)
+        if node.op == "Conv":
+            rows, group = (y.shape[0], *y.shape[2:]), attributes(node)["group"]
+            taps = prod(weights.shape[2:])
+            return blocks_for(rows, y.shape[1], group, taps, weights.shape[1], self.machine)
+        if node.attrs.get("transA") or len(weights.shape) != 2:
+            return None
+        return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, _depth(node), self.machine)
 
     def _has_pairs(self, node: Node, depth: int) -> bool:
         """Whether the template can compute a product from pairs of bf16."""
@@ -139,10 +155,10 @@ class CpuCosts:
         depth = b.shape[1] if transposed else b.shape[0]
         row = long_row_axis(y.shape, range(len(y.shape) - 1))
         tile = tile_for(y.shape[row : row + 1], y.shape[-1], depth, self.machine)
+        blocks = self._blocks(node) if pairs else None
+        width = blocks.columns if blocks else tile.vectors * self.machine.lanes(32)
         order, column = ("ab", "a") if transposed else ("ba", "b")
-        return Wish(
-            (PLAIN, panels(order, column, tile.vectors * self.machine.lanes(32), pairs), PLAIN), PLAIN
-        )
+        return Wish((PLAIN, panels(order, column, width, pairs), PLAIN), PLAIN)
 
 
 def panels(order: str, column: str, width: int, pairs: bool) -> Storage:

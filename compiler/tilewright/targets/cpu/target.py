@@ -21,7 +21,7 @@ from tilewright.sources import digest_of_sources
 from tilewright.storage import Wish
 from tilewright.targets.cpu.codegen import SYMBOL, kernel_text
 from tilewright.targets.cpu.costs import CpuCosts
-from tilewright.targets.cpu.detect import host
+from tilewright.targets.cpu.detect import host, without_tiles
 from tilewright.targets.cpu.device import ABI_VERSION, HEADER, MAGIC
 from tilewright.targets.cpu.entry import RUN, entry_text, traced
 from tilewright.targets.cpu.link import Image, Part, link
@@ -38,7 +38,8 @@ class CpuTarget:
     name = "cpu"
 
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
-        self.machine = host() if machine is None else machine
+        machine = host() if machine is None else machine
+        self.machine = without_tiles(machine) if "matrix" in options.without else machine
         self.options = options
         self._cache: DiskCache | None = None
         self._cache_opened = False

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
-from tilewright.targets.cpu.schedules import contraction, elementwise, stages, windowed, winograd
+from tilewright.targets.cpu.schedules import amx, contraction, elementwise, stages, windowed, winograd
 
 
 def choose(group: Group, machine: Machine) -> Choice:
     """The first template that applies, most special first."""
     if winograd.applies(group):
         return winograd.schedule(group, machine)
+    if amx.applies(group, machine):
+        return amx.schedule(group, machine)
     if contraction.applies(group, machine):
         return contraction.schedule(group, machine)
     if windowed.applies(group):

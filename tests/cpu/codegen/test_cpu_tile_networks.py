@@ -1,0 +1,182 @@
+"""Mode `bf16` on a machine with AMX: on operands that bf16 holds exactly, products are as good as float32."""
+
+import json
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tilewright as tw
+from tilewright.errors import ArtefactError
+from tilewright.targets.cpu import device
+
+CONVOLUTIONS = {
+    "1x1": ([1, 16, 14, 14], [24, 16, 1, 1], {}),
+    "3x3": ([1, 64, 14, 14], [64, 64, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "7 pixels": ([1, 64, 7, 7], [128, 64, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "stride 2": ([1, 24, 28, 28], [40, 24, 3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "stride 2, 1x1": ([1, 144, 14, 14], [33, 144, 1, 1], {"strides": [2, 2]}),
+    "batch": ([3, 24, 8, 8], [48, 24, 1, 1], {}),
+    "rows along the batch": ([16, 32, 5, 3], [16, 32, 3, 3], {"pads": [1, 0, 1, 2]}),
+    "odd width": ([1, 32, 4, 17], [20, 32, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "width 13": ([2, 18, 3, 13], [17, 18, 1, 3], {"pads": [0, 1, 0, 1]}),
+    "width 33": ([1, 16, 5, 33], [70, 16, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "dilated": ([1, 16, 16, 16], [32, 16, 3, 3], {"dilations": [2, 2], "pads": [2, 2, 2, 2]}),
+    "groups": ([1, 64, 12, 12], [96, 32, 3, 3], {"group": 2, "pads": [1, 1, 1, 1]}),
+    "1-D": ([2, 20, 32], [48, 20, 5], {"pads": [2, 2]}),
+    "3-D": ([1, 16, 4, 5, 16], [16, 16, 3, 3, 3], {"pads": [1] * 6}),
+    "gap after channels": ([1, 1024, 4, 8], [16, 1024, 1, 1], {}),
+}
+IN_VECTORS = {
+    "prime width": ([1, 32, 1, 17], [16, 32, 1, 1], {}),
+    "few channels": ([1, 4, 16, 16], [16, 4, 3, 3], {}),
+    "odd channels": ([1, 3, 16, 16], [16, 3, 3, 3], {}),
+    "group of 24 columns": ([1, 64, 16, 16], [48, 32, 1, 1], {"group": 2}),
+}
+PRODUCTS = {
+    "MatMul": ([32, 64], [64, 50]),
+    "stack": ([3, 16, 96], [96, 40]),
+    "seven rows": ([7, 32], [32, 16]),
+    "Gemm": ([12, 64], [100, 64]),
+}
+
+
+def held(shape, seed):
+    """Random values of bf16, as float32."""
+    values = np.random.default_rng(seed).standard_normal(shape)
+    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def model(nodes, shape, constants):
+    graph = helper.make_graph(
+        nodes,
+        "products",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_empty_tensor_value_info("y")],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    imports = [helper.make_opsetid("", 18)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
+
+
+def convolution(name):
+    """The model, and what to feed it."""
+    shape, weights, attrs = {**CONVOLUTIONS, **IN_VECTORS}[name]
+    constants = {"w": held(weights, 0), "b": np.linspace(-1, 1, weights[0], dtype=np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], **attrs),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    return model(nodes, shape, constants), {"x": held(shape, 1)}
+
+
+@pytest.fixture
+def compiled(amx, tmp_path):
+    """compiled(data, precision="bf16", **options): for the machine with AMX."""
+    profile = tmp_path / "amx.json"
+    profile.write_text(json.dumps(amx.to_json()))
+
+    def compile_model(data, precision="bf16", **options):
+        return tw.compile(data, precision=precision, machine=profile, cache_dir=tmp_path / "cache", **options)
+
+    return compile_model
+
+
+def templates(executable):
+    """Templates of the kernels."""
+    return [kernel.get("template") for s in executable.package.segments for kernel in s.info["kernels"]]
+
+
+def relative(found, wanted):
+    return np.linalg.norm(found.astype(np.float64) - wanted) / np.linalg.norm(wanted)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(compiled, name, threads):
+    data, feeds = convolution(name)
+    executable = compiled(data, threads=threads)
+    assert "amx" in templates(executable)
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
+
+
+@pytest.mark.parametrize("name", IN_VECTORS)
+def test_what_has_no_good_tiles_runs_in_vectors(compiled, name):
+    data, feeds = convolution(name)
+    executable = compiled(data)
+    assert "amx" not in templates(executable)
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products(compiled, name):
+    shape, weights = PRODUCTS[name]
+    attrs = {"transB": 1, "alpha": 0.5} if name == "Gemm" else {}
+    node = helper.make_node("Gemm" if attrs else "MatMul", ["x", "w"], ["y"], **attrs)
+    data, feeds = model([node], shape, {"w": held(weights, 0)}), {"x": held(shape, 1)}
+    executable = compiled(data, threads=2)
+    assert "amx" in templates(executable)
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
+
+
+def network():
+    """Residual blocks between a pool and a classifier; an activation that is read twice."""
+    rng = np.random.default_rng(5)
+    shapes = {
+        "w1": [32, 16, 1, 1],
+        "w2": [32, 32, 3, 3],
+        "w3": [48, 32, 3, 3],
+        "w4": [48, 10],
+    }
+    constants = {name: (rng.standard_normal(shape) / 8).astype(np.float32) for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["p", "w1"], ["a"]),
+        helper.make_node("Sigmoid", ["a"], ["g"]),
+        helper.make_node("Mul", ["a", "g"], ["b"]),
+        helper.make_node("Conv", ["b", "w2"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Add", ["c", "b"], ["s"]),
+        helper.make_node("Relu", ["s"], ["r"]),
+        helper.make_node("Conv", ["r", "w3"], ["d"], strides=[2, 2], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["d"], ["m"]),
+        helper.make_node("Flatten", ["m"], ["f"]),
+        helper.make_node("MatMul", ["f", "w4"], ["y"]),
+    ]
+    feeds = {"x": rng.standard_normal([2, 16, 28, 28]).astype(np.float32)}
+    return model(nodes, [2, 16, 28, 28], constants), feeds
+
+
+def test_a_network_keeps_the_contract_of_its_mode(compiled):
+    data, feeds = network()
+    executable = compiled(data, verify_each=True)
+    assert templates(executable).count("amx") == 3
+    error = relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"])
+    assert 1e-5 < error < 1e-2
+
+
+@pytest.mark.parametrize("options", [{"precision": "fp32"}, {"without": ["matrix"]}, {"level": 2}])
+def test_other_modes_and_ablations_use_no_tiles(compiled, options):
+    data, feeds = network()
+    level = options.pop("level", 3)
+    executable = compiled(data, opt_level=level, **options)
+    assert "amx" not in templates(executable)
+    if "without" in options:
+        assert not [f for s in executable.package.segments for f in s.features if f.startswith("amx")]
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-2
+
+
+@pytest.mark.parametrize("without", ["winograd", "direct", "fusion"])
+def test_ablations_beside_tiles(compiled, without):
+    data, feeds = network()
+    executable = compiled(data, without=[without])
+    assert "amx" in templates(executable)
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-2
+
+
+def test_an_artefact_needs_the_permission_to_use_tiles(compiled, monkeypatch, tmp_path):
+    data, _ = convolution("1x1")
+    compiled(data).save(tmp_path / "model.tw")
+    monkeypatch.setattr(device, "tile_permission", lambda: False)
+    with pytest.raises(ArtefactError, match="this system does not grant"):
+        tw.Executable.load(tmp_path / "model.tw")

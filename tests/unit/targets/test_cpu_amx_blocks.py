@@ -1,0 +1,85 @@
+"""Which tiles products of bf16 run in, from a machine's description alone."""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+from math import prod
+
+import pytest
+
+from tilewright.config import CompileOptions
+from tilewright.machine import Machine
+from tilewright.targets.cpu.detect import from_features, without_tiles
+from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, SUMS, TERMS, blocks_for
+from tilewright.targets.cpu.target import CpuTarget
+
+AVX512 = {"sse2", "avx", "avx2", "fma", "avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"}
+AMX = from_features("amx", frozenset(AVX512 | {"amx-tile", "amx-bf16", "amx-int8"}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "channels", "blocks"),
+    [
+        ((1, 56, 56), 64, 64, (14, 2, 2, 2, 2, 32)),  # two tiles along the image's row
+        ((1, 14, 14), 256, 256, (14, 2, 2, 1, 2, 32)),  # the second tile is the next row of the image
+        ((1, 7, 7), 512, 512, (7, 2, 1, 2, 4, 32)),  # no even number of tiles: four of columns
+        ((1, 17, 16), 32, 144, (16, 2, 1, 2, 2, 24)),  # no more tiles than columns
+        ((1, 16, 17), 64, 64, (16, 1, 1, 1, 4, 32)),  # rows down the image
+        ((16, 1, 1), 64, 64, (16, 0, 1, 0, 4, 32)),
+        ((32,), 48, 64, (16, 0, 1, 0, 3, 32)),  # three tiles of columns, none for padding
+    ],
+)
+def test_blocks(
+    rows: tuple[int, ...], columns: int, channels: int, blocks: tuple[int, int, int, int, int, int]
+) -> None:
+    found = blocks_for(rows, columns, 1, 9, channels, AMX)
+    assert found is not None
+    assert astuple(found)[:6] == blocks
+
+
+@pytest.mark.parametrize("rows", [(1, 56, 56), (2, 9, 15), (5, 13), (48,)])
+@pytest.mark.parametrize(("columns", "groups"), [(16, 1), (40, 1), (128, 2), (1000, 1)])
+@pytest.mark.parametrize("channels", [16, 24, 36, 960])
+def test_blocks_divide_the_work(rows: tuple[int, ...], columns: int, groups: int, channels: int) -> None:
+    found = blocks_for(rows, columns, groups, 9, channels, AMX)
+    assert found is not None
+    assert rows[found.row_axis] % found.rows == 0
+    assert channels % found.terms == 0
+    assert found.terms % 2 == 0
+    assert found.terms <= TERMS
+    assert found.high * found.wide <= SUMS
+    assert groups == 1 or columns // groups % found.columns == 0
+    tiles = prod(rows) // found.rows * -(-columns // COLUMNS)
+    assert found.cycles >= 16 * tiles * 9 * channels / found.terms
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "groups", "channels"),
+    [
+        ((1, 14, 14), 64, 1, 3),  # no pairs of channels
+        ((1, 14, 14), 64, 1, 2),  # tiles nearly empty
+        ((1,), 1000, 1, 512),
+        ((1, 17, 19), 64, 1, 64),
+        ((1, 14, 14), 48, 2, 64),  # columns of another group in the tile
+    ],
+)
+def test_vectors_where_tiles_would_be_no_better(
+    rows: tuple[int, ...], columns: int, groups: int, channels: int
+) -> None:
+    assert blocks_for(rows, columns, groups, 1, channels, AMX) is None
+
+
+def test_the_ablation_takes_the_unit_from_the_machine() -> None:
+    plain = without_tiles(AMX)
+    assert blocks_for((1, 14, 14), 64, 1, 9, 64, plain) is None
+    assert {**AMX.units} == {"fma": 1, "amx_bf16": 1, "amx_int8": 1}
+    assert {**plain.units} == {"fma": 1}
+    assert plain.features == tuple(f for f in AMX.features if not f.startswith("amx"))
+    assert _target(("matrix",)).machine == plain
+    assert _target(()).machine == AMX
+    assert _target(("matrix",)).schedule_key != _target(()).schedule_key
+
+
+def _target(without: tuple[str, ...]) -> CpuTarget:
+    machine: Machine = AMX
+    return CpuTarget(machine, CompileOptions(precision="bf16", without=without))
