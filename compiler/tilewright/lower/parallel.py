@@ -1,9 +1,9 @@
 """Many kernels at a time: this process and others take nodes from one queue, in their order.
 
 A process costs about as much as a few large kernels, so none is started before the time that the first
-kernels took says that it pays: most models never start one. A process is a fresh interpreter that talks
-through pipes (`worker.py`), so that nothing is forked beside running threads and the user's script is not
-imported again.
+kernels took says that it is worth it: most models never start one. A process is a fresh interpreter that
+talks through pipes (`worker.py`), so that nothing is forked beside running threads and the user's script is
+not imported again.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def lower_each(
             except TilewrightError:
                 queue.clear()  # nodes before this one may fail too: see below
             seconds = (time.thread_time() - start) / max(1, len(made))
-            if not helpers and _pays(seconds * len(queue), processes):
-                for _ in range(min(processes - 1, len(queue))):
+            if not helpers:
+                for _ in range(min(len(queue), _worth(seconds * len(queue), processes))):
                     helpers.append(_Helper(nodes, queue, made, target))
         for helper in helpers:
             helper.join()
@@ -65,12 +65,14 @@ def lower_each(
     return [made[index] for index in range(len(nodes))]
 
 
-def _pays(seconds: float, processes: int) -> bool:
-    """Whether to start processes for work that takes one process so many seconds."""
+def _worth(seconds: float, processes: int) -> int:
+    """How many processes to start for work that takes this one so many seconds: each of all processes shall
+    have more to do than a start costs.
+    """
     frozen = getattr(sys, "frozen", False)  # an application that holds its own interpreter: not one for `-c`
     if frozen or not sys.executable:
-        return False
-    return seconds * (processes - 1) / processes > START_SECONDS
+        return 0
+    return max(0, min(processes, int(seconds / START_SECONDS)) - 1)
 
 
 def _next(queue: deque[int]) -> int | None:
@@ -90,7 +92,7 @@ class _Helper(threading.Thread):
         self.nodes, self.queue, self.made, self.target = nodes, queue, made, target
         # a group of its own: Ctrl-C reaches this process alone, which ends the other
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _WORKER.format(path=sys.path)],
+            [sys.executable, "-c", _WORKER.format(path=[str(entry) for entry in sys.path])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             process_group=0,

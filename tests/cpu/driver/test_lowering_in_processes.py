@@ -57,7 +57,7 @@ class RefusingTarget(CpuTarget):
 
 @pytest.fixture
 def helpers(monkeypatch: pytest.MonkeyPatch) -> Helpers:
-    """Processes are started without a wait to see whether they pay; those that were started."""
+    """Processes are started without a wait to see whether they are worth it; those that were started."""
     found: Helpers = []
 
     class Recorded(parallel._Helper):
@@ -65,7 +65,7 @@ def helpers(monkeypatch: pytest.MonkeyPatch) -> Helpers:
             found.append(self)
             super().start()
 
-    monkeypatch.setattr(parallel, "START_SECONDS", 0)
+    monkeypatch.setattr(parallel, "START_SECONDS", 1e-9)
     monkeypatch.setattr(parallel, "_Helper", Recorded)
     return found
 
@@ -160,15 +160,18 @@ def test_an_interrupt_ends_all_processes(tmp_path: Path, helpers: Helpers) -> No
 
 
 @pytest.mark.parametrize(
-    ("seconds", "processes", "pays"), [(100, 1, False), (0.9, 2, False), (1.1, 2, True), (0.9, 8, True)]
+    ("seconds", "processes", "started"),
+    [(100, 1, 0), (0.9, 2, 0), (1.1, 2, 1), (0.9, 8, 0), (2.1, 8, 3), (100, 8, 7)],
 )
-def test_processes_start_where_they_pay(seconds: float, processes: int, pays: bool) -> None:
-    assert parallel._pays(seconds, processes) is pays
+def test_every_process_has_more_to_do_than_its_start_costs(
+    seconds: float, processes: int, started: int
+) -> None:
+    assert parallel._worth(seconds, processes) == started
 
 
 def test_an_application_that_is_its_own_interpreter_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    assert not parallel._pays(100, 8)
+    assert parallel._worth(100, 8) == 0
 
 
 SCRIPT = """
@@ -177,7 +180,7 @@ import tilewright as tw
 import tilewright.ops.all
 from tilewright.lower import kernels, parallel
 print("begins", flush=True)
-parallel.START_SECONDS = 0
+parallel.START_SECONDS = 1e-9
 kernels.usable_cpus = lambda: 3
 tw.compile(sys.argv[1], opt_level=0, cache_dir=sys.argv[2])
 """
