@@ -1,6 +1,7 @@
 """Mode `bf16` on a machine with AMX: on operands that bf16 holds exactly, products are as good as float32."""
 
 import json
+import re
 
 import ml_dtypes
 import numpy as np
@@ -9,7 +10,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tilewright as tw
 from tilewright.errors import ArtefactError
-from tilewright.targets.cpu import device
+from tilewright.targets.cpu import device, target
+from tilewright.targets.cpu.codegen import kernel_text
+from tilewright.targets.cpu.objects import assembly
 
 CONVOLUTIONS = {
     "1x1": ([1, 16, 14, 14], [24, 16, 1, 1], {}),
@@ -96,9 +99,24 @@ def relative(found, wanted):
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(compiled, name, threads):
     data, feeds = convolution(name)
-    executable = compiled(data, threads=threads)
+    executable = compiled(data, threads=threads, without=["winograd"])
     assert "amx" in templates(executable)
     assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
+
+
+def test_machine_code_of_a_layer_keeps_tiles_where_they_are(compiled, amx, monkeypatch):
+    texts = []
+    write = target.kernel_text
+    monkeypatch.setattr(
+        target, "kernel_text", lambda *given: texts.append(kernel_text(*given)) or write(*given)
+    )
+    compiled(convolution("3x3")[0])
+    (layer,) = (text for text in texts if "tdpbf16ps" in text)
+    code = assembly(layer, amx)
+    assert code.count("tdpbf16ps") == 4
+    assert code.count("tileloadd") == 4
+    assert code.count("tilestored") == len(re.findall("call void @llvm.x86.tilestored64", layer)) == 4
+    assert "ldtilecfg\t(%rsp" not in code
 
 
 @pytest.mark.parametrize("name", IN_VECTORS)
