@@ -90,9 +90,8 @@ class Picture:
     status: a number of `faults`. bits: of a sample, 1, 2, 4, 8 or 16; of 16 the first eight count. samples:
     of a pixel. kind: 0 grey, 1 colours, 2 places in a palette. flip: 255 where a grey of 0 is white, else 0.
     red: which of the samples 0 to 2 is red, 0 or 2; blue is the other. stride: bytes of a row. starts: where
-    each row starts. table, entry,
-    plane, entries: where the palette starts, bytes from entry to entry and from colour to colour, number of
-    entries.
+    each row starts. table, entry, plane, entries: where the palette starts, bytes from entry to entry and
+    from colour to colour, and how many entries it has.
     """
 
     def __init__(self, y: Buffer, height: int, width: int, pixel_format: str) -> None:

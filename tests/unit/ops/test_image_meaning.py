@@ -13,6 +13,8 @@ import tilewright.ops.all  # noqa: F401  fills the registry
 from tilewright import faults
 from tilewright.dtypes import U8
 from tilewright.errors import RunError, VerifyError
+from tilewright.loops.interpret import interpret
+from tilewright.lower.kernel import finish_kernel
 from tilewright.ops.image_bytes import PIXEL_FORMATS
 from tilewright.ops.operator import REGISTRY
 from tilewright.types import TensorType
@@ -61,10 +63,18 @@ def broken() -> dict[str, tuple[bytes, int]]:
 
 @pytest.mark.parametrize("name", broken())
 def test_what_cannot_be_decoded_is_an_error(name: str) -> None:
+    """In the NumPy meaning and in the loop program, for the same reason."""
     data, reason = broken()[name]
+    operand = np.frombuffer(data, np.uint8)
     attrs = {"height": 4, "width": 5}
     with pytest.raises(RunError) as raised:
-        IMAGE_DECODER.evaluate([np.frombuffer(data, np.uint8)], attrs)
+        IMAGE_DECODER.evaluate([operand], attrs)
+    assert str(raised.value) == faults.REASONS[reason]
+    types = [TensorType(U8, operand.shape)]
+    assert IMAGE_DECODER.loops is not None
+    kernel = finish_kernel(IMAGE_DECODER.loops(types, attrs, IMAGE_DECODER.infer(types, attrs)))
+    with pytest.raises(RunError) as raised:
+        interpret(kernel, [operand, np.zeros(60, np.uint8)])
     assert str(raised.value) == faults.REASONS[reason]
 
 
