@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
-from tilewright.targets.cpu.schedules import amx, contraction, elementwise, stages, windowed, winograd
+from tilewright.targets.cpu.schedules import (
+    amx,
+    contraction,
+    depthwise,
+    elementwise,
+    stages,
+    windowed,
+    winograd,
+)
 
 
 def choose(group: Group, machine: Machine) -> Choice:
@@ -15,6 +23,8 @@ def choose(group: Group, machine: Machine) -> Choice:
         return amx.schedule(group, machine)
     if contraction.applies(group, machine):
         return contraction.schedule(group, machine)
+    if depthwise.applies(group, machine):
+        return depthwise.schedule(group, machine)
     if windowed.applies(group):
         return windowed.schedule(group, machine)
     if elementwise.applies(group):

@@ -1,5 +1,4 @@
-"""Template for reductions that keep a contiguous axis: depth-wise convolutions, pools, means over planes,
-plain convolutions.
+"""Template for reductions that keep a contiguous axis: pools, means over planes, plain convolutions.
 
 for outer axes:                      (in the order in which the result lies in memory, parallel outermost)
   for tile of rows, for vectors along the contiguous axis:
@@ -69,7 +68,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     over = run_parallel(s, result, extents, [*outer, block], work(group))
     share_values(frame, block, contiguous, lanes)
     s.compute_at(frame.sums, result, block)
-    size = taps * tile * -(-width // lanes) * _term_size(group, contiguous, lanes)
+    size = taps * tile * -(-width // lanes) * term_size(group, contiguous, lanes)
     written_out = size <= MAX_UNROLLED
     tile_sums(frame, len(shape), contiguous, lanes, written_out)
     knobs = described(rows=tile, vectors=-(-width // lanes), lanes=min(lanes, width), parallel=over)
@@ -84,7 +83,7 @@ def _row_tile(extent: int, taps: int, vectors: int) -> int:
     return divisors[-1] if divisors[-1] * 2 > wanted else wanted
 
 
-def _term_size(group: Group, contiguous: int, lanes: int) -> int:
+def term_size(group: Group, contiguous: int, lanes: int) -> int:
     """Instructions of one vector of terms, roughly: more where it is gathered lane by lane."""
     stage = group.anchor.stage
     lane = stage.axes[contiguous].name
