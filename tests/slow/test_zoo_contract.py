@@ -1,4 +1,4 @@
-"""The zoo keeps the fp32 contract: -O0 and -O3, one and two threads, three seeds and a real image."""
+"""The zoo keeps its contracts: fp32 at -O0 and -O3, one and two threads; fp32-fast; seeds and a real image."""
 
 import numpy as np
 import pytest
@@ -33,6 +33,13 @@ def test_cpu(name, level, tmp_path):
     path = str(zoo.model_path(name))
     engines = {n: tw.compile(path, opt_level=level, threads=n, cache_dir=tmp_path) for n in (1, 2)}
     assert_contract(path, inputs(name, engines[1]), {f"{n} threads": e.run for n, e in engines.items()})
+
+
+@pytest.mark.parametrize("name", zoo.model_names())
+def test_cpu_in_fp32_fast(name, tmp_path):
+    path = str(zoo.model_path(name))
+    engine = tw.compile(path, precision="fp32-fast", threads=1, cache_dir=tmp_path)
+    assert_contract(path, inputs(name, engine), {"fp32-fast": engine.run}, tw.PRECISIONS["fp32-fast"])
 
 
 @pytest.mark.parametrize("name", zoo.model_names())
