@@ -1,4 +1,4 @@
-"""The zoo keeps its contracts: fp32 at -O0 and -O3, one and two threads; fp32-fast; seeds and a real image."""
+"""The zoo keeps its contracts: fp32 at -O0 and -O3, one and two threads; fp32-fast; seeds, a real image."""
 
 import numpy as np
 import pytest
