@@ -6,8 +6,8 @@ for band of rows:                    (parallel; in small planes runs of channels
     for taps: sums += load(x) * load(w)
     result = epilogue(sums)
 
-Windows of neighbours overlap. A tile of four rows and two columns loads 3 vectors of x for each 3x3 window where
-a single pixel loads 9, and bands of four rows fetch each row half as often as bands of one.
+Windows of neighbours overlap. A tile of four rows and two columns loads 3 vectors of x for each 3x3 window, a
+single pixel loads 9; and bands of four rows fetch each row half as often as bands of one.
 """
 
 from __future__ import annotations
