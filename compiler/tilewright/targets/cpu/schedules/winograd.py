@@ -7,7 +7,7 @@ the cache.
       output:  for tile, for channels: the results of a tile from its products, with the epilogue
 
 A transform in one step is written out. One in two steps loops over the lines of a window, once for each step:
-written out it would be four times the code, and its vectors do not fit the registers anyway.
+written out it would be twice the code, and its vectors do not fit the registers anyway.
 
 Blocks run in parallel with buffers of their own when there are enough of them; otherwise each stage inside
 a block does.
