@@ -21,6 +21,7 @@ from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
 from tilewright.passes.slice_splits import SliceSplits
+from tilewright.passes.split_precision import SplitPrecision
 from tilewright.passes.storage import ChooseStorage
 from tilewright.passes.winograd import Winograd
 from tilewright.program.ir import Program
@@ -86,7 +87,7 @@ def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass
     elif packed and "winograd" not in without:
         algorithms = (Winograd(target),)
     if packed:
-        algorithms = (*algorithms, RoundOperands(target))
+        algorithms = (*algorithms, RoundOperands(target), SplitPrecision(target))
     if "storage" in without:
         return algorithms
     return (*algorithms, ChooseStorage(target, packing=packed), Dce())

@@ -25,6 +25,7 @@ from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
 from tilewright.passes.slice_splits import SliceSplits
+from tilewright.passes.split_precision import SplitPrecision
 from tilewright.passes.storage import ChooseStorage
 from tilewright.passes.winograd import Winograd
 
@@ -50,7 +51,7 @@ PASSES: dict[str, type[Pass]] = {
 
 # Passes that do nothing without the answers of a target.
 PASSES_FOR_A_TARGET: dict[str, type[Pass]] = {
-    kind.name: kind for kind in (Winograd, RoundOperands, ChooseStorage)
+    kind.name: kind for kind in (Winograd, RoundOperands, SplitPrecision, ChooseStorage)
 }
 
 _ONE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|\Z)")

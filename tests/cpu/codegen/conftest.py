@@ -13,6 +13,7 @@ from tile_emulation import emulated
 from tilewright.config import CompileOptions
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Kernel, Role
+from tilewright.lower import kernels
 from tilewright.machine import Machine
 from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
@@ -71,6 +72,7 @@ def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mach
     if real:
         return machine
     flags = device.host_flags() | {"amx_tile", "amx_bf16"}
+    monkeypatch.setattr(kernels, "usable_cpus", lambda: 1)  # other processes would not emulate
     monkeypatch.setattr(target, "kernel_text", lambda kernel, m: emulated(kernel_text(kernel, m)))
     monkeypatch.setattr(device, "host_flags", lambda: flags)
     monkeypatch.setattr(device, "tile_permission", lambda: True)

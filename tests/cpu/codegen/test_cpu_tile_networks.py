@@ -173,11 +173,37 @@ def test_a_network_keeps_the_contract_of_its_mode(compiled):
     assert 1e-5 < error < 1e-2
 
 
-@pytest.mark.parametrize("options", [{"precision": "fp32"}, {"without": ["matrix"]}, {"level": 2}])
-def test_other_modes_and_ablations_use_no_tiles(compiled, options):
+@pytest.mark.parametrize("precision", ["fp32-fast", "fp32"])
+@pytest.mark.parametrize("op", ["Conv", "Gemm"])
+def test_float32_in_planes_of_bf16(compiled, precision, op):
+    rng = np.random.default_rng(6)
+    if op == "Conv":
+        shape, weights, attrs = [1, 64, 28, 28], [128, 64, 3, 3], {"strides": [2, 2]}
+    else:
+        shape, weights, attrs = [32, 256], [512, 256], {"transB": 1}
+    constants = {"w": rng.standard_normal(weights).astype(np.float32)}
+    constants["b"] = rng.standard_normal(weights[0]).astype(np.float32)
+    data = model([helper.make_node(op, ["x", "w", "b"], ["y"], **attrs)], shape, constants)
+    feeds = {"x": rng.standard_normal(shape).astype(np.float32)}
+    executable = compiled(data, precision=precision, threads=2)
+    assert "amx" in templates(executable)
+    assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 5e-7
+
+
+@pytest.mark.parametrize("precision", ["fp32-fast", "fp32"])
+def test_a_network_keeps_the_contracts_of_float32(compiled, precision):
     data, feeds = network()
-    level = options.pop("level", 3)
-    executable = compiled(data, opt_level=level, **options)
+    error = relative(compiled(data, precision=precision).run(feeds)["y"], tw.evaluate(data, feeds)["y"])
+    assert error < {"fp32-fast": 1e-4, "fp32": 2e-6}[precision]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"without": ["matrix"]}, {"without": ["matrix"], "precision": "fp32"}, {"opt_level": 2}],
+)
+def test_ablations_and_levels_use_no_tiles(compiled, options):
+    data, feeds = network()
+    executable = compiled(data, **options)
     assert "amx" not in templates(executable)
     if "without" in options:
         assert not [f for s in executable.package.segments for f in s.features if f.startswith("amx")]

@@ -8,8 +8,9 @@ from math import inf, prod
 from string import ascii_lowercase
 
 from tilewright.dtypes import BF16, F32
-from tilewright.graph.ir import Node
+from tilewright.graph.ir import Constant, Node
 from tilewright.machine import Machine
+from tilewright.ops import planes
 from tilewright.ops.declaration import attributes
 from tilewright.ops.windows import windows
 from tilewright.ops.winograd import suits, tiles
@@ -27,6 +28,7 @@ from tilewright.types import TensorType
 # depth-wise and pooling windows of stride 1 and above, and products over channels.
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
 UNITS = 2  # vector multiply-adds of one cycle
+BYTES = 8  # that a cycle moves between second-level cache and registers, read or written
 PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -106,18 +108,32 @@ class CpuCosts:
             found["bf16"] = blocks.cycles
         elif self.precision == "bf16" and self._has_pairs(node, depth):
             found["bf16"] = found["direct"] / PAIR
+        found |= self._in_planes(node)
         return found if len(found) > 1 else {}
 
-    def _blocks(self, node: Node) -> Blocks | None:
-        """AMX tiles for a product of bf16; None where the machine has none, or vectors do better."""
+    def _in_planes(self, node: Node) -> Mapping[str, float]:
+        """Products of bf16 planes in tiles, in modes of float32; to split an operand moves bytes."""
+        if self.precision == "bf16" or not isinstance(node.operand(1), Constant):
+            return {}
+        if node.attrs.get("group", 1) != 1:
+            return {}
+        blocks = self._blocks(node, len(planes.PRODUCTS))
+        moved = node.operand(0).type.size * (F32.bytes + len(planes.PRODUCTS) * BF16.bytes)
+        return {} if blocks is None else {planes.ALGORITHM: blocks.cycles + moved / BYTES}
+
+    def _blocks(self, node: Node, copies: int = 1) -> Blocks | None:
+        """AMX tiles for a product of bf16; None where the machine has none, or vectors do better.
+
+        copies: values of bf16 that stand for each value of the operands.
+        """
         y, weights = node.output, node.operand(1)
         if node.op == "Conv":
             rows, group = (y.shape[0], *y.shape[2:]), attributes(node)["group"]
             taps = prod(weights.shape[2:])
-            return blocks_for(rows, y.shape[1], group, taps, weights.shape[1], self.machine)
+            return blocks_for(rows, y.shape[1], group, taps, copies * weights.shape[1], self.machine)
         if node.attrs.get("transA") or len(weights.shape) != 2:
             return None
-        return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, _depth(node), self.machine)
+        return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, copies * _depth(node), self.machine)
 
     def _has_pairs(self, node: Node, depth: int) -> bool:
         """Whether the template can compute a product from pairs of bf16."""

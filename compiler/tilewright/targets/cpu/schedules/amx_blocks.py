@@ -51,7 +51,7 @@ def blocks_for(
     """The cheapest blocks for results of `rows` (one or more axes) by `columns`, in groups of columns, each a
     sum of taps * channels products; None where there are none, or vectors do better.
     """
-    if not machine.units.get(UNIT):
+    if not machine.units.get(UNIT) or not rows:
         return None
     return _blocks_for(tuple(rows), columns, groups, taps, channels)
 
