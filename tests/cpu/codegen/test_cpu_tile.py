@@ -187,6 +187,7 @@ def test_tiles_are_configured_again_after_tasks(run, amx):
     ("source", "message"),
     [
         (text(columns=8, high=3, wide=3), "more than 8 kinds or sums"),
+        (text(16, 16, 16, high=7, wide=1), "sums of 'sums' leave no tiles for two operands"),
         (text(rows=17), "at most 16 rows of 64 bytes, found 17 of 64"),
         (text(columns=20), "found 5 of 80"),
         (text(pairs=17), "found 5 of 68"),

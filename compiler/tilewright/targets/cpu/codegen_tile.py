@@ -99,6 +99,8 @@ def dot(context: Context, loop: For, evaluate: Evaluate) -> bool:
     row_bytes = PAIR * BF16.bytes
     x = _load(context, factors[0], TileShape(rows, pairs * row_bytes), evaluate)
     w = _load(context, factors[1], TileShape(pairs, columns * row_bytes), evaluate)
+    if x == w:
+        raise CodegenError(f"sums of '{nest.step.buffer.name}' leave no tiles for two operands")
     _call(context.function, "tdpbf16ps", *((_BYTE, str(n)) for n in (number, x, w)))
     return True
 
@@ -175,7 +177,9 @@ def _slot(nest: _Nest, indices: Sequence[Expr]) -> tuple[int, ...] | None:
 
 
 def _number(context: Context, nest: _Nest, buffer: Buffer, indices: Sequence[Expr]) -> int | None:
-    """The tile of the sums; None when they are not in one."""
+    """The tile of the sums; None when they are not in one, or lanes are asked for."""
+    if context.vector is not None:
+        return None
     place, slot = context.place(buffer), _slot(nest, indices)
     return place.numbers.get(slot) if isinstance(place, Tiles) and slot is not None else None
 
