@@ -41,7 +41,7 @@ class RoundOperands(FunctionPass):
         chosen = {
             node
             for node in function.nodes
-            if _is_half_done(node) or (self._suits(node) and isinstance(node.inputs[1], Constant))
+            if node.op in PRODUCTS and (_is_half_done(node) or self._suits(node, node.operand(1)))
         }
         for node in function.nodes:
             if node.op != FUSED and node.bodies:
@@ -50,22 +50,20 @@ class RoundOperands(FunctionPass):
             _Rounding(function, chosen).run()
         return bool(chosen)
 
-    def _suits(self, node: Node) -> bool:
-        return (
-            node.op in PRODUCTS
-            and node.operand(0).dtype == F32
-            and choose_algorithm(node, self.costs) == "bf16"
-        )
+    def _suits(self, node: Node, weights: Value | None) -> bool:
+        """Whether a product can be rounded, and the target expects a gain: it is asked for those alone."""
+        constant = isinstance(weights, Constant) and weights.dtype == node.operand(0).dtype == F32
+        return constant and choose_algorithm(node, self.costs) == "bf16"
 
     def _round_captures(self, function: Function, node: Node) -> None:
         """Weights that a body captures become further operands, rounded, which the body's turn then finds."""
         first = changing_inputs(node)
         for body in node.bodies:
-            for inner in filter(self._suits, body.nodes):
+            for inner in (product for product in body.nodes if product.op in PRODUCTS):
                 weights = inner.operand(1)
                 position = next((i for i, v in enumerate(body.inputs) if v is weights), -1)
                 outer = node.inputs[position + leading_operands(node)] if position >= first else None
-                if isinstance(outer, Constant) and outer.dtype == F32:
+                if isinstance(outer, Constant) and self._suits(inner, outer):
                     rounded = rounded_constant(function, outer)
                     node.inputs.append(rounded)
                     added = {b: b.add_input(f"{weights.name}:bf16", rounded.type) for b in node.bodies}
@@ -74,7 +72,7 @@ class RoundOperands(FunctionPass):
 
 def _is_half_done(node: Node) -> bool:
     """Whether the weights of a product came into a body rounded."""
-    return node.op in PRODUCTS and (node.operand(0).dtype, node.operand(1).dtype) == (F32, BF16)
+    return (node.operand(0).dtype, node.operand(1).dtype) == (F32, BF16)
 
 
 def rounded_constant(function: Function, value: Constant) -> Constant:
