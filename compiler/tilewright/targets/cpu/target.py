@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 from tilewright.config import CompileOptions, default_cache_dir
@@ -41,8 +42,7 @@ class CpuTarget:
         machine = host() if machine is None else machine
         self.machine = without_tiles(machine) if "matrix" in options.without else machine
         self.options = options
-        self._cache: DiskCache | None = None
-        self._cache_opened = False
+        self._costs = CpuCosts(self.machine, options.precision)
 
     @property
     def schedule_key(self) -> str:
@@ -60,17 +60,19 @@ class CpuTarget:
 
     def wish(self, node: Node) -> Wish | None:
         """Channels last, weights in panels: see costs.py."""
-        return CpuCosts(self.machine, self.options.precision).wish(node)
+        return self._costs.wish(node)
 
     def pack_cost(self, type: TensorType) -> float:
         """A transposition, or a copy at least."""
-        return CpuCosts(self.machine, self.options.precision).pack_cost(type)
+        return self._costs.pack_cost(type)
 
     def algorithms(self, node: Node) -> Mapping[str, float]:
-        """Those that the mode of precision permits and no ablation leaves out: see costs.py."""
-        cycles = CpuCosts(self.machine, self.options.precision).algorithms(node)
-        without = self.options.without
-        left_out = {*without, *(ALGORITHMS if "winograd" in without else ())}
+        """Those that the mode of precision permits and `--without winograd` leaves: see costs.py.
+
+        `--without direct` takes none away: convolutions are products by then, and still have the choice.
+        """
+        cycles = self._costs.algorithms(node)
+        left_out = ALGORITHMS if "winograd" in self.options.without else ()
         return {name: count for name, count in cycles.items() if name not in left_out}
 
     def compile_kernel(self, callee: Callee) -> bytes:
@@ -108,7 +110,7 @@ class CpuTarget:
 
     def _stored(self, key: str, text: Callable[[], str]) -> bytes:
         """The object of this key from the cache; when it is not there, compiled from the text and kept."""
-        cache = self._objects()
+        cache = self._objects
         found = None if cache is None else cache.get(key)
         if found is None:
             found = compile_text(text(), self.machine)
@@ -116,12 +118,10 @@ class CpuTarget:
                 cache.put(key, found)
         return found
 
+    @cached_property
     def _objects(self) -> DiskCache | None:
-        """The cache, opened when it is first needed."""
-        if not self._cache_opened:
-            self._cache = open_cache(self.options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
-            self._cache_opened = True
-        return self._cache
+        """The cache of objects, opened when it is first needed; None where there can be none."""
+        return open_cache(self.options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
 
     def _info(self, program: Program, sizes: dict[str, int], slots: list[str]) -> dict[str, Any]:
         kernels = [
