@@ -1,4 +1,4 @@
-"""How a pass asks a target about storages: the pass knows the graph, the target knows its templates."""
+"""How a pass asks a target about algorithms and storages: it knows the graph, the target its templates."""
 
 from __future__ import annotations
 

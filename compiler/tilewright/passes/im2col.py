@@ -40,7 +40,7 @@ class Im2col(FunctionPass):
 
 
 def suits(node: Node) -> bool:
-    """Whether case 3 leaves the node."""
+    """Whether a node is a convolution that case 3 does not leave alone."""
     if node.op != "Conv":
         return False
     attrs, weights = attributes(node), node.operand(1).shape
