@@ -38,6 +38,11 @@ class CompileOptions:
     verify_each: bool = False
     dump_dir: Path | None = None
 
+    @property
+    def caches(self) -> Path:
+        """The folder of all caches: the one that was chosen, else the user's."""
+        return self.cache_dir or default_cache_dir()
+
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
             raise UsageError(f"unknown precision '{self.precision}'; known: {', '.join(PRECISIONS)}")

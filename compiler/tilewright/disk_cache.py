@@ -7,7 +7,6 @@ Files appear whole, by renaming; a damaged one is removed and made anew.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -32,7 +31,6 @@ class _Tally:
 
 
 _tallies: dict[Path, _Tally] = {}
-_warned: set[Path] = set()
 
 
 class BoundedFolder:
@@ -142,20 +140,3 @@ class DiskCache:
     def drop(self, key: str) -> None:
         """Removes an entry, if there is one."""
         self.room.path(key).unlink(missing_ok=True)
-
-
-def open_cache(chosen: Path | None, default: Path, room: str, suffix: str) -> DiskCache | None:
-    """The cache in the folder that the user chose, else in the default one.
-
-    Raises CacheError when the chosen folder cannot be written. Without a writable default folder there is no
-    cache, and one warning on stderr says so.
-    """
-    if chosen is not None and chosen != default:
-        return DiskCache(chosen, room, suffix)
-    try:
-        return DiskCache(default, room, suffix)
-    except CacheError as error:
-        if default not in _warned:
-            print(f"warning: {error}; kernels are compiled anew each time", file=sys.stderr)
-        _warned.add(default)
-        return None

@@ -14,8 +14,8 @@ import numpy as np
 import tilewright
 from tilewright.binding import UnboundExecutable, bind, unbound_reason
 from tilewright.cache import ArtefactCache, make_key
-from tilewright.config import CompileOptions, default_cache_dir, usable_cpus
-from tilewright.disk_cache import open_cache
+from tilewright.config import CompileOptions, usable_cpus
+from tilewright.disk_cache import DiskCache
 from tilewright.dump import Dump
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Module
@@ -80,7 +80,7 @@ def compile(
         without=tuple(without),
         dims=dict(dims or {}),
         machine=None if machine is None else Path(machine),
-        cache_dir=default_cache_dir() if cache_dir is None else Path(cache_dir),
+        cache_dir=None if cache_dir is None else Path(cache_dir),
         verify_each=verify_each,
         dump_dir=None if dump_dir is None else Path(dump_dir),
     )
@@ -138,7 +138,7 @@ def _compile_bound(
 
 
 def _artefacts(options: CompileOptions) -> ArtefactCache:
-    return ArtefactCache(options.cache_dir or default_cache_dir())
+    return ArtefactCache(options.caches)
 
 
 def _key(source: Source, options: CompileOptions, target: Target, values: Mapping[str, np.ndarray]) -> str:
@@ -222,11 +222,13 @@ def _compile(
 
 
 def _kernel_store(options: CompileOptions, target: Target) -> KernelStore | None:
-    """Where lowered kernels are kept; None when the stages are wanted, so that every one of them runs."""
+    """Where lowered kernels are kept; None when the stages are wanted, so that every one of them runs.
+
+    Raises CacheError.
+    """
     if options.dump_dir is not None:
         return None
-    cache = open_cache(options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
-    return None if cache is None else KernelStore(cache, target)
+    return KernelStore(DiskCache(options.caches, ROOM, SUFFIX), target)
 
 
 def optimise(function: Function, options: CompileOptions, target: Target, dump: Dump) -> None:

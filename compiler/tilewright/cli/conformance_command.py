@@ -21,7 +21,7 @@ from tilewright.cli.conformance.outcome import Outcome, run_case
 from tilewright.cli.conformance.report import as_json, by_operator, show
 from tilewright.cli.conformance.workers import run_tasks
 from tilewright.cli.output import check_writable, table_console, write_json
-from tilewright.config import CompileOptions, default_cache_dir
+from tilewright.config import CompileOptions
 from tilewright.driver import make_target
 from tilewright.errors import TilewrightError, UsageError
 
@@ -56,7 +56,7 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
     start = time.perf_counter()
     with ExitStack() as stack:
         folder = options.cache_dir
-        if folder is None or folder == default_cache_dir():
+        if folder is None:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tilewright-")))
         results, complete = _run(cases, request, _compile_options(options, folder))
     facts = {

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.config import PRECISIONS, CompileOptions, default_cache_dir
+from tilewright.config import PRECISIONS, CompileOptions
 from tilewright.errors import UsageError
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")]
@@ -50,7 +50,7 @@ def _common(
         without=tuple(filter(None, without.split(","))),
         dims=dict(_dimension(text) for text in dim or ()),
         machine=machine,
-        cache_dir=cache_dir or default_cache_dir(),
+        cache_dir=cache_dir,
         verify_each=verify_each,
     )
 

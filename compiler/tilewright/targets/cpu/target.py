@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from tilewright.config import CompileOptions, default_cache_dir
-from tilewright.disk_cache import DiskCache, open_cache
+from tilewright.config import CompileOptions
+from tilewright.disk_cache import DiskCache
 from tilewright.graph.ir import Node
 from tilewright.lower.target import Choice, Group
 from tilewright.machine import Machine
@@ -110,18 +110,16 @@ class CpuTarget:
 
     def _stored(self, key: str, text: Callable[[], str]) -> bytes:
         """The object of this key from the cache; when it is not there, compiled from the text and kept."""
-        cache = self._objects
-        found = None if cache is None else cache.get(key)
+        found = self._objects.get(key)
         if found is None:
             found = compile_text(text(), self.machine)
-            if cache is not None:
-                cache.put(key, found)
+            self._objects.put(key, found)
         return found
 
     @cached_property
-    def _objects(self) -> DiskCache | None:
-        """The cache of objects, opened when it is first needed; None where there can be none."""
-        return open_cache(self.options.cache_dir, default_cache_dir(), ROOM, SUFFIX)
+    def _objects(self) -> DiskCache:
+        """The cache of objects, opened when it is first needed. Raises CacheError."""
+        return DiskCache(self.options.caches, ROOM, SUFFIX)
 
     def _info(self, program: Program, sizes: dict[str, int], slots: list[str]) -> dict[str, Any]:
         kernels = [
