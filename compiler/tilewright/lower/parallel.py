@@ -51,8 +51,9 @@ def lower_each(
                 queue.clear()  # nodes before this one may fail too: see below
             seconds = (time.thread_time() - start) / max(1, len(made))
             if not helpers:
-                for _ in range(min(len(queue), _worth(seconds * len(queue), processes))):
-                    helpers.append(_Helper(nodes, queue, made, target))
+                with suppress(OSError):  # no memory for another process: this one does what remains
+                    for _ in range(min(len(queue), _worth(seconds * len(queue), processes))):
+                        helpers.append(_Helper(nodes, queue, made, target))
         for helper in helpers:
             helper.join()
     finally:

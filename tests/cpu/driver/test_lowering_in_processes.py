@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -148,6 +150,17 @@ def test_what_a_lost_process_leaves_is_made_here(
     assert len(helpers) == 2
 
 
+def test_what_no_process_can_be_started_for_is_made_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, helpers: Helpers
+) -> None:
+    def refuse(*given: object, **options: object) -> NoReturn:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(parallel.subprocess, "Popen", refuse)
+    assert len(lower(chain().nodes, target(tmp_path), 3, helpers)) == len(chain().nodes)
+    assert not helpers
+
+
 def test_an_interrupt_ends_all_processes(tmp_path: Path, helpers: Helpers) -> None:
     def report(done: int, node: Node) -> None:
         if helpers:
@@ -211,9 +224,7 @@ parallel._Helper.start = start
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL
     (process,) = (int(word) for word in done.stdout.split()[1:])
-    for _ in range(
-        600
-    ):  # it ends once it has read that nothing more comes; until then it is a process of ours
+    for _ in range(600):  # it ends once it has read that nothing more comes
         if not _runs(process):
             return
         time.sleep(0.1)
