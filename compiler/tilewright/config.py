@@ -14,7 +14,7 @@ from tilewright.errors import UsageError
 # Precision modes with the relative L2 error that each allows; None: that depends on another engine's error
 # (docs/precision.md).
 PRECISIONS: Mapping[str, float | None] = {"fp32": None, "fp32-fast": 1e-4, "bf16": None}
-# `matrix` forbids matrix units (AMX): code is made for the machine without them.
+# What `--without` leaves out: docs/bench.md, Ablations.
 ABLATIONS = ("fusion", "storage", "packing", "winograd", "direct", "matrix")
 
 

@@ -119,7 +119,7 @@ def opt(
     ],
     output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE.tw.txt")] = None,
     target: Annotated[
-        str | None, typer.Option(metavar="NAME", help="whom lower, storage, winograd and round_operands ask")
+        str | None, typer.Option(metavar="NAME", help="whom passes ask that depend on one")
     ] = None,
     machine: Annotated[
         Path | None, typer.Option(metavar="PROFILE", help="the target's machine; default: this one")
