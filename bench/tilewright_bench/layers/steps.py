@@ -32,10 +32,6 @@ class Layer:
     nodes: tuple[str, ...]
     steps: list[TimedStep] = field(default_factory=list)
 
-    @property
-    def median_ms(self) -> float:
-        return sum(timed.ms.median for timed in self.steps)
-
 
 def traced(session: Session, inputs: Arrays, engine: str) -> list[TimedStep]:
     """Run the network some ten to two hundred times; every step with its median, p10 and p90.

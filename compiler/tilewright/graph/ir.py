@@ -7,7 +7,7 @@ every value is produced before it is used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -138,48 +138,6 @@ class Function:
             if isinstance(value, Constant):
                 found.setdefault(id(value), value)
         return list(found.values())
-
-    def users(self) -> dict[Value, list[tuple[Node, int]]]:
-        """Every use of every value: (node, operand index). Function outputs are not uses."""
-        uses: dict[Value, list[tuple[Node, int]]] = {}
-        for node in self.nodes:
-            for index, value in enumerate(node.inputs):
-                if value is not None:
-                    uses.setdefault(value, []).append((node, index))
-        return uses
-
-    def replace_uses(self, old: Value, new: Value) -> None:
-        """Let every user of `old`, the function's outputs included, use `new`."""
-        for node in self.nodes:
-            node.inputs = [new if value is old else value for value in node.inputs]
-        self.outputs = [new if value is old else value for value in self.outputs]
-
-    def sort(self) -> None:
-        """Order nodes so that producers come first, otherwise keeping the order."""
-        placed: set[int] = set()
-        members = {id(node) for node in self.nodes}
-        ordered: list[Node] = []
-        for root in self.nodes:
-            stack: list[tuple[Node, Iterator[Value | None]]] = [(root, iter(root.inputs))]
-            if id(root) in placed:
-                continue
-            placed.add(id(root))
-            while stack:
-                node, pending = stack[-1]
-                value = next((v for v in pending if _unplaced(v, members, placed)), None)
-                if value is None:
-                    ordered.append(node)
-                    stack.pop()
-                    continue
-                assert value.producer is not None
-                placed.add(id(value.producer))
-                stack.append((value.producer, iter(value.producer.inputs)))
-        self.nodes = ordered
-
-
-def _unplaced(value: Value | None, members: set[int], placed: set[int]) -> bool:
-    producer = value.producer if value is not None else None
-    return producer is not None and id(producer) in members and id(producer) not in placed
 
 
 @dataclass(eq=False)

@@ -1,7 +1,6 @@
 """A function under change: uses are kept up to date, insertion and removal take constant time.
 
-Passes work through an Editor instead of `Function.users`, `Function.replace_uses` and `list.index`, each of
-which walks the whole function.
+To find or replace uses otherwise, or to insert with `list.index`, walks the whole function each time.
 """
 
 from __future__ import annotations
