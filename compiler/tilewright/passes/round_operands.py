@@ -116,7 +116,7 @@ class _Rounding:
         found = set()
         for node in reversed(self.function.nodes):
             moves = node.op in MOVES and len(node.outputs) == 1 and node.output in wanted
-            kept = any(value is node.outputs[0] for value in self.function.outputs)
+            kept = node.outputs[0] in self.function.outputs
             if moves and not kept and all(v is not None and v.dtype == F32 for v in node.inputs):
                 found.add(node)
                 wanted.update(node.operand(i) for i in range(len(node.inputs)))
