@@ -116,13 +116,12 @@ def _warnings(task: Task, outcome: Outcome) -> list[str]:
 
 
 def flip_warnings(pairs: Sequence[Json]) -> list[str]:
-    """One line for each pair of engines with a flip beyond the margin of their class."""
+    """One line for each pair of engines with a flip beyond the margin of their class, where it has one."""
     return [
         f"{pair['model']}: {pair['a']} and {pair['b']} disagree on a top-1 class by a margin of "
-        f"{pair['max_margin_of_flip']:.1e}; the contract of {pair['precision']} allows "
-        f"{MARGINS[pair['precision']]:.0e}"
+        f"{pair['max_margin_of_flip']:.1e}; the contract of {pair['precision']} allows {allowed:.0e}"
         for pair in pairs
-        if pair["max_margin_of_flip"] > MARGINS.get(pair["precision"], 1.0)
+        if (allowed := MARGINS.get(pair["precision"])) is not None and pair["max_margin_of_flip"] > allowed
     ]
 
 
