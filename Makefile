@@ -18,7 +18,8 @@ THREADS := 1
 SPEED := build/speed
 SPEED_ENGINES := --engine tilewright:cpu,without=matrix --engine ort --engine openvino,precision=fp32
 SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
-DURATION := 20  # seconds that a pair of engines may take at most
+# Seconds that a pair of engines may take at most.
+DURATION := 20
 
 # The modes beside fp32, each against who computes in it; float32 keeps the contract of fp32-fast too.
 MODES := build/modes
@@ -33,7 +34,10 @@ ABLATED := fusion storage winograd direct packing
 ABLATED_BESIDES := direct packing
 without := --engine tilewright:cpu,without=
 
-.PHONY: report publish speed modes ablations test lint slow asv check-report clean
+# What is measured must be committed; the argument says why.
+committed = @test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: $(1)" >&2; exit 2; }
+
+.PHONY: report publish speed modes ablations check-report test slow fuzz lint asv clean
 .DELETE_ON_ERROR:
 
 report: $(INSTALLED)
@@ -44,14 +48,14 @@ report: $(INSTALLED)
 
 # The snapshot in the repository: the same job, of committed code only, with its raw data.
 publish: $(INSTALLED)
-	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(call committed,a snapshot must name its code)
 	$(MAKE) report
 	$(BIN)/tilewright report --bench $(MEASURED)/bench.json --accuracy $(MEASURED)/accuracy.json -o reports/published/main-job
 	$(BIN)/tilewright report --check -o reports/published/main-job
 
 # Some forty minutes on a quiet machine.
 speed: $(INSTALLED)
-	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(call committed,a snapshot must name its code)
 	$(BIN)/python -m pip install --quiet --editable '.[peers]'
 	mkdir -p $(SPEED)
 	for threads in 1 2; do \
@@ -67,7 +71,7 @@ speed: $(INSTALLED)
 
 # Some thirty minutes on a quiet machine.
 modes: $(INSTALLED)
-	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(call committed,a snapshot must name its code)
 	$(BIN)/python -m pip install --quiet --editable '.[peers]'
 	mkdir -p $(MODES)
 	for threads in 1 2; do \
@@ -82,7 +86,7 @@ modes: $(INSTALLED)
 
 # Some ten minutes on a quiet machine.
 ablations: $(INSTALLED)
-	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: a snapshot must name its code" >&2; exit 2; }
+	$(call committed,a snapshot must name its code)
 	mkdir -p $(ABLATIONS)
 	for threads in 1 2; do \
 		$(BIN)/tilewright bench $(ABLATED_MODELS) --engine tilewright:cpu $(addprefix $(without),$(ABLATED)) \
@@ -119,7 +123,7 @@ lint: $(INSTALLED)
 
 # asv trusts the commit that it is told, so only a clean checkout may be measured.
 asv: $(INSTALLED)
-	@test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: asv stores results under a commit" >&2; exit 2; }
+	$(call committed,asv stores results under a commit)
 	$(BIN)/asv run --config bench/asv.conf.json -E existing:same --set-commit-hash "$$(git rev-parse HEAD)" --show-stderr
 	$(BIN)/tilewright report --asv bench/results -o reports/out/asv
 
