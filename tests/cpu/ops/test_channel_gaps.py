@@ -47,6 +47,9 @@ def network(batch: int) -> Module:
 def test_numbers_are_the_same(batch: int, threads: int, tmp_path: Path) -> None:
     module = network(batch)
     x = np.random.default_rng(4).standard_normal((batch, 40, 5, 3)).astype(np.float32)
-    found = tw.compile(module, threads=threads, cache_dir=tmp_path, verify_each=True).run({"x": x})
+    engine = tw.compile(module, threads=threads, cache_dir=tmp_path, verify_each=True)
+    (segment,) = engine.package.segments
+    assert {"acdb+0.0.0.32.0.0.0.0", "acdb+0.0.0.32.1.1.1.1"} <= segment.info["storages"].keys()
+    found = engine.run({"x": x})
     for name, wanted in tw.evaluate(module, {"x": x}).items():
         np.testing.assert_allclose(found[name], wanted, rtol=1e-5, atol=1e-5)
