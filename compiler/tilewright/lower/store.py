@@ -16,7 +16,8 @@ from tilewright.program.callee import Callee
 from tilewright.sources import digest_of_sources
 
 ROOM, SUFFIX = "kernels", ".kernel"
-_SOURCES = (
+# Of what makes a kernel's loops from a group; the target's own are part of its `schedule_key`.
+SOURCES = (
     "*.py",
     *(f"{room}/*.py" for room in ("graph", "ops", "tensor", "schedule", "loops", "program", "lower")),
 )
@@ -27,7 +28,7 @@ class KernelStore:
 
     def __init__(self, cache: DiskCache, target: Target) -> None:
         self._cache = cache
-        self._base = f"{target.name}\0{target.schedule_key}\0{digest_of_sources(*_SOURCES)}\0"
+        self._base = f"{target.name}\0{target.schedule_key}\0{digest_of_sources(*SOURCES)}\0"
 
     def get(self, description: str) -> Lowered | None:
         """The kernel without its code; None when there is none. What is no such entry is removed."""

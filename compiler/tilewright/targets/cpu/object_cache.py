@@ -14,14 +14,14 @@ from tilewright.sources import digest_of_sources
 from tilewright.targets.cpu.objects import VERSION
 
 ROOM, SUFFIX = "objects", ".o"
+SOURCES = ("*.py", "loops/*.py", "targets/cpu/*.py")  # of what makes a kernel's LLVM text from its loops
 
 
 def kernel_key(callee: Callee, machine: Machine) -> str:
     """The name of a kernel's object, known without its LLVM text; equal for kernels that differ in their
     names alone.
     """
-    code_generator = digest_of_sources("*.py", "loops/*.py", "targets/cpu/*.py")
-    return object_key(f"{callee.digest} {code_generator}", machine)
+    return object_key(f"{callee.digest} {digest_of_sources(*SOURCES)}", machine)
 
 
 def object_key(text: str, machine: Machine) -> str:
