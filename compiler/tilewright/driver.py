@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,7 @@ from tilewright.dump import Dump
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Module
 from tilewright.lower.build import build_program
+from tilewright.lower.kernels import Progress
 from tilewright.lower.store import ROOM, SUFFIX, KernelStore
 from tilewright.lower.target import Target
 from tilewright.machine import Machine
@@ -41,8 +42,6 @@ TARGETS = {
     "opencl": ("tilewright.targets.opencl.target", "OpenClTarget"),
     "numpy": ("tilewright.targets.numpy.target", "NumpyTarget"),
 }
-
-Progress = Callable[[int, int, str], None]  # kernels done, kernels in all, the one that comes next
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> Module:
