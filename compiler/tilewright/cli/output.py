@@ -14,8 +14,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from tilewright.driver import Progress as Report
 from tilewright.errors import UsageError
+from tilewright.lower.kernels import Progress as Report
 
 
 def check_writable(path: Path) -> None:
