@@ -5,13 +5,21 @@ from __future__ import annotations
 from dataclasses import astuple
 from math import prod
 
+import numpy as np
 import pytest
 
+import tilewright.ops.all
 from tilewright.config import CompileOptions
+from tilewright.dtypes import F32
+from tilewright.graph.ir import Function
 from tilewright.machine import Machine
+from tilewright.ops.operator import Builder
 from tilewright.targets.cpu.detect import from_features, without_tiles
 from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, SUMS, TERMS, blocks_for
 from tilewright.targets.cpu.target import CpuTarget
+from tilewright.types import TensorType
+
+assert tilewright.ops.all
 
 AVX512 = {"sse2", "avx", "avx2", "fma", "avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"}
 AMX = from_features("amx", frozenset(AVX512 | {"amx-tile", "amx-bf16", "amx-int8"}))
@@ -83,3 +91,15 @@ def test_the_ablation_takes_the_unit_from_the_machine() -> None:
 def _target(without: tuple[str, ...]) -> CpuTarget:
     machine: Machine = AMX
     return CpuTarget(machine, CompileOptions(precision="bf16", without=without))
+
+
+@pytest.mark.parametrize(("rows", "beside_tiles"), [(1, True), (100, False)])
+def test_products_of_pairs_are_offered_where_they_gain(rows: int, beside_tiles: bool) -> None:
+    """Sums of two terms leave tiles nearly empty; beside them pairs gain for few rows only."""
+    function = Function("main")
+    x = function.add_input("x", TensorType(F32, (rows, 2)))
+    weights = function.constant(np.zeros((2, 48), np.float32))
+    function.outputs = [Builder(function).op("MatMul", x, weights)]
+    for machine, offered in ((from_features("pairs", frozenset(AVX512)), True), (AMX, beside_tiles)):
+        cycles = CpuTarget(machine, CompileOptions(precision="bf16")).algorithms(function.nodes[0])
+        assert ("bf16" in cycles) == offered

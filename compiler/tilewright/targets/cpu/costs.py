@@ -29,6 +29,9 @@ from tilewright.types import TensorType
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
 UNITS = 2  # vector multiply-adds of one cycle
 BYTES = 8  # that a cycle moves between second-level cache and registers, read or written
+# Processors with AMX issue products of pairs at half the rate of multiply-adds, others at the same. Those gain
+# only where reading the weights takes longer than multiplying them: for fewer rows than these.
+FEW_ROWS = 8
 PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -136,10 +139,12 @@ class CpuCosts:
         return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, copies * _depth(node), self.machine)
 
     def _has_pairs(self, node: Node, depth: int) -> bool:
-        """Whether the template can compute a product from pairs of bf16."""
+        """Whether a product from pairs of bf16 has a template and gains."""
         if not all(map(self.machine.has, DOT_PAIRS)) or node.attrs.get("transA"):
             return False
-        weights = node.operand(1)
+        weights, columns = node.operand(1), node.output.shape[1 if node.op == "Conv" else -1]
+        if "amx_bf16" in self.machine.units and node.output.type.size >= FEW_ROWS * columns:
+            return False
         if node.op == "Conv":
             return (
                 weights.shape[1] % PAIR == 0
