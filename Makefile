@@ -14,7 +14,7 @@ CLASSIFIER := efficientnet_lite0
 ENGINES := --engine tilewright:cpu --engine ort
 THREADS := 1
 
-# The speed of the CPU target: networks, single layers, and layers of some networks, at one and two threads.
+# The speed of the CPU target with vector code alone, on every machine: networks, single layers, and layers of some networks, at one and two threads.
 SPEED := build/speed
 SPEED_ENGINES := --engine tilewright:cpu,without=matrix --engine ort --engine openvino,precision=fp32
 SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1

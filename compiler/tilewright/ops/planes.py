@@ -16,7 +16,7 @@ from tilewright.dtypes import BF16
 ALGORITHM = "split"  # its name beside `direct` and those of Winograd
 PLANES = 3
 # The planes of the first and of the second operand that are multiplied.
-PRODUCTS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0))
+PLANE_PAIRS = ((0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (2, 0))
 
 
 def planes_of(array: np.ndarray) -> list[np.ndarray]:

@@ -9,6 +9,8 @@ from tilewright.graph.ir import Node
 from tilewright.storage import Wish
 from tilewright.types import TensorType
 
+PRODUCTS = ("Conv", "Gemm", "MatMul")  # operators whose algorithm a target is asked for
+
 
 class Costs(Protocol):
     """Answers of a target; every `lower.target.Target` is one."""

@@ -23,10 +23,9 @@ from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.base import FUSED, FunctionPass
-from tilewright.passes.costs import Costs, choose_algorithm
+from tilewright.passes.costs import PRODUCTS, Costs, choose_algorithm
 from tilewright.types import TensorType
 
-PRODUCTS = ("Conv", "Gemm", "MatMul")
 MOVES = ("Concat", "MaxPool", "Reshape", "Slice", "Transpose")
 
 

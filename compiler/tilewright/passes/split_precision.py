@@ -23,14 +23,12 @@ import numpy as np
 from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.declaration import attributes
-from tilewright.ops.planes import ALGORITHM, PLANES, PRODUCTS, planes_of
+from tilewright.ops.planes import ALGORITHM, PLANE_PAIRS, PLANES, planes_of
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.constants import plain_array
-from tilewright.passes.costs import Costs, choose_algorithm
+from tilewright.passes.costs import PRODUCTS, Costs, choose_algorithm
 from tilewright.passes.editor import Editor
 from tilewright.types import TensorType
-
-OPERATORS = ("Conv", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,7 @@ class SplitPrecision(FunctionPass):
 
 
 def _can_be_split(node: Node) -> bool:
-    if node.op not in OPERATORS or not isinstance(node.operand(1), Constant):
+    if node.op not in PRODUCTS or not isinstance(node.operand(1), Constant):
         return False
     attrs = attributes(node)
     return node.operand(0).dtype == node.operand(1).dtype == F32 and attrs.get("group", 1) == 1
@@ -63,10 +61,13 @@ def _rewrite(editor: Editor, node: Node, planes: dict[Value, Value]) -> None:
     if x not in planes:
         planes[x] = _split(editor, node, x)
     parts = planes_of(plain_array(weights))
-    data = np.concatenate([parts[right] for _, right in PRODUCTS], _summed_axis(node))
+    data = np.concatenate([parts[right] for _, right in PLANE_PAIRS], _summed_axis(node))
     split = editor.constant(data, TensorType(BF16, data.shape), f"{weights.name}:{ALGORITHM}")
     attrs = {**node.attrs, "wide": True}
-    editor.replace(node.output, editor.insert(node, node.op, planes[x], split, *node.inputs[2:], **attrs))
+    result = editor.insert(node, node.op, planes[x], split, *node.inputs[2:], **attrs)
+    assert result.producer is not None
+    result.producer.notes = node.notes  # why it is split
+    editor.replace(node.output, result)
 
 
 def _split(editor: Editor, node: Node, x: Value) -> Value:
@@ -78,7 +79,7 @@ def _split(editor: Editor, node: Node, x: Value) -> Value:
             rest = editor.insert(node, "Sub", rest, editor.insert(node, "Cast", planes[-1], to=F32))
         planes.append(editor.insert(node, "Cast", rest, to=BF16))
     axis = 1 if node.op == "Conv" else len(x.shape) - 1
-    return editor.insert(node, "Concat", *(planes[left] for left, _ in PRODUCTS), axis=axis)
+    return editor.insert(node, "Concat", *(planes[left] for left, _ in PLANE_PAIRS), axis=axis)
 
 
 def _summed_axis(node: Node) -> int:

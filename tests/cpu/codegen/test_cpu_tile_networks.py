@@ -3,10 +3,10 @@
 import json
 import re
 
-import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from exact_products import convolution, held, model
+from onnx import helper
 
 import tilewright as tw
 from tilewright.errors import ArtefactError
@@ -37,41 +37,13 @@ IN_VECTORS = {
     "odd channels": ([1, 3, 16, 16], [16, 3, 3, 3], {}),
     "group of 24 columns": ([1, 64, 16, 16], [48, 32, 1, 1], {"group": 2}),
 }
+LAYERS = CONVOLUTIONS | IN_VECTORS
 PRODUCTS = {
     "MatMul": ([32, 64], [64, 50]),
     "stack": ([3, 16, 96], [96, 40]),
     "seven rows": ([7, 32], [32, 16]),
     "Gemm": ([12, 64], [100, 64]),
 }
-
-
-def held(shape, seed):
-    """Random values of bf16, as float32."""
-    values = np.random.default_rng(seed).standard_normal(shape)
-    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
-
-
-def model(nodes, shape, constants):
-    graph = helper.make_graph(
-        nodes,
-        "products",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info("y")],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    imports = [helper.make_opsetid("", 18)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
-
-
-def convolution(name):
-    """The model, and what to feed it."""
-    shape, weights, attrs = {**CONVOLUTIONS, **IN_VECTORS}[name]
-    constants = {"w": held(weights, 0), "b": np.linspace(-1, 1, weights[0], dtype=np.float32)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], **attrs),
-        helper.make_node("Relu", ["c"], ["y"]),
-    ]
-    return model(nodes, shape, constants), {"x": held(shape, 1)}
 
 
 @pytest.fixture
@@ -98,7 +70,7 @@ def relative(found, wanted):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(compiled, name, threads):
-    data, feeds = convolution(name)
+    data, feeds = convolution(*LAYERS[name])
     executable = compiled(data, threads=threads, without=["winograd"])
     assert "amx" in templates(executable)
     assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
@@ -110,7 +82,7 @@ def test_machine_code_of_a_layer_keeps_tiles_where_they_are(compiled, amx, monke
     monkeypatch.setattr(
         target, "kernel_text", lambda *given: texts.append(kernel_text(*given)) or write(*given)
     )
-    compiled(convolution("3x3")[0])
+    compiled(convolution(*LAYERS["3x3"])[0])
     (layer,) = (text for text in texts if "tdpbf16ps" in text)
     code = assembly(layer, amx)
     assert code.count("tdpbf16ps") == 4
@@ -121,7 +93,7 @@ def test_machine_code_of_a_layer_keeps_tiles_where_they_are(compiled, amx, monke
 
 @pytest.mark.parametrize("name", IN_VECTORS)
 def test_what_has_no_good_tiles_runs_in_vectors(compiled, name):
-    data, feeds = convolution(name)
+    data, feeds = convolution(*LAYERS[name])
     executable = compiled(data)
     assert "amx" not in templates(executable)
     assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
@@ -219,7 +191,7 @@ def test_ablations_beside_tiles(compiled, without):
 
 
 def test_an_artefact_needs_the_permission_to_use_tiles(compiled, monkeypatch, tmp_path):
-    data, _ = convolution("1x1")
+    data, _ = convolution(*LAYERS["1x1"])
     compiled(data).save(tmp_path / "model.tw")
     monkeypatch.setattr(device, "tile_permission", lambda: False)
     with pytest.raises(ArtefactError, match="this system does not grant"):

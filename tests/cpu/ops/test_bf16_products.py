@@ -1,9 +1,9 @@
 """Mode `bf16`: on operands that bf16 holds exactly, products are as good as those of `fp32`."""
 
-import ml_dtypes
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from exact_products import convolution, held, model
+from onnx import helper
 
 import tilewright as tw
 from tilewright.targets.cpu.codegen_dot import FEATURES
@@ -15,6 +15,7 @@ CONVOLUTIONS = {
     "odd columns": ([1, 6, 9, 9], [19, 6, 3, 3], {"pads": [1, 0, 2, 1]}),
     "dilated": ([1, 4, 9, 9], [33, 4, 3, 3], {"dilations": [2, 2]}),
     "groups": ([1, 16, 6, 6], [32, 8, 3, 3], {"group": 2}),
+    "two channels": ([1, 2, 9, 9], [16, 2, 3, 3], {"pads": [1] * 4}),
     "1-D": ([2, 10, 30], [17, 10, 5], {"pads": [2, 2]}),
     "3-D": ([1, 4, 5, 6, 7], [8, 4, 3, 3, 3], {"pads": [1] * 6}),
     "odd channels": ([1, 3, 12, 12], [16, 3, 3, 3], {}),
@@ -28,24 +29,6 @@ PRODUCTS = {
 }
 
 
-def held(shape, seed):
-    """Random values of bf16, as float32."""
-    values = np.random.default_rng(seed).standard_normal(shape)
-    return values.astype(ml_dtypes.bfloat16).astype(np.float32)
-
-
-def model(nodes, shape, constants):
-    graph = helper.make_graph(
-        nodes,
-        "products",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_empty_tensor_value_info("y")],
-        [numpy_helper.from_array(array, name) for name, array in constants.items()],
-    )
-    imports = [helper.make_opsetid("", 18)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=9).SerializeToString()
-
-
 def error_of(data, feeds, tmp_path, threads=1, level=3):
     wanted = tw.evaluate(data, feeds)["y"]
     options = {"threads": threads, "opt_level": level, "cache_dir": tmp_path, "verify_each": True}
@@ -56,13 +39,7 @@ def error_of(data, feeds, tmp_path, threads=1, level=3):
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name, threads, tmp_path):
-    shape, weights, attrs = CONVOLUTIONS[name]
-    constants = {"w": held(weights, 0), "b": np.linspace(-1, 1, weights[0], dtype=np.float32)}
-    nodes = [
-        helper.make_node("Conv", ["x", "w", "b"], ["c"], **attrs),
-        helper.make_node("Relu", ["c"], ["y"]),
-    ]
-    assert error_of(model(nodes, shape, constants), {"x": held(shape, 1)}, tmp_path, threads) < 1e-6
+    assert error_of(*convolution(*CONVOLUTIONS[name]), tmp_path, threads) < 1e-6
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

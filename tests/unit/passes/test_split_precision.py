@@ -8,7 +8,7 @@ from pass_checks import Graph, keeps, operators, random_inputs
 from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Constant
 from tilewright.ops.evaluate import evaluate_function
-from tilewright.ops.planes import PRODUCTS, planes_of
+from tilewright.ops.planes import PLANE_PAIRS, planes_of
 from tilewright.passes.split_precision import SplitPrecision
 from tilewright.passes.verify import verify_function
 
@@ -62,7 +62,7 @@ def test_planes_stand_along_the_axis_that_is_summed(op, shape, weights, attrs):
     assert node.op == op
     assert [v.dtype for v in node.inputs[:2]] == [BF16, BF16]
     assert node.output.dtype == F32
-    assert node.operand(1).type.size == len(PRODUCTS) * np.prod(weights)
+    assert node.operand(1).type.size == len(PLANE_PAIRS) * np.prod(weights)
     assert isinstance(node.operand(1), Constant)
 
 

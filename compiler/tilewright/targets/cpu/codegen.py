@@ -185,7 +185,8 @@ class _KernelWriter:
         function.label(end)
 
     def _for(self, context: Context, stmt: For) -> None:
-        if stmt.intrinsic and _RULES[stmt.intrinsic](context, stmt, evaluate):
+        rule = _RULES.get(stmt.intrinsic)
+        if rule is not None and rule(context, stmt, evaluate):
             return
         if stmt.kind == LoopKind.VECTORIZED:
             vector = VectorLoop(stmt.var.name, int(stmt.extent.value))  # type: ignore[attr-defined]

@@ -23,6 +23,7 @@ from tilewright.targets.cpu.codegen_types import Value, vector_type
 
 FEATURES = ("avx512bf16", "avx512vl")
 LANES = (4, 8, 16)
+PAIR = 2  # factors side by side that one lane multiplies and adds
 
 
 @dataclass(frozen=True)
@@ -63,30 +64,40 @@ def match(loop: For) -> tuple[Store, _Factor, _Factor] | None:
     if (
         loop.kind != LoopKind.VECTORIZED
         or not isinstance(inner, For)
-        or inner.extent != Const(2, inner.var.dtype)
+        or inner.extent != Const(PAIR, inner.var.dtype)
     ):
         return None
     step = inner.body
     if loop.extent not in [Const(n, loop.var.dtype) for n in LANES] or not isinstance(step, Store):
         return None
+    reads = factors(step)
+    if reads is None:
+        return None
+    x, w = (_factor(read, loop, inner, apart) for read, apart in zip(reads, (0, PAIR), strict=True))
+    return None if x is None or w is None else (step, x, w)
+
+
+def factors(step: Store) -> tuple[Read, Read] | None:
+    """x and w of `sums += f32(x) * f32(w)`, both bf16; None when the store does something else."""
     total = step.value
     if not isinstance(total, Binary) or total.op != "add" or not isinstance(total.b, Binary):
         return None
     if total.a != Read(step.buffer, step.indices, F32) or total.b.op != "mul":
         return None
-    x, w = (_factor(part, loop, inner, apart) for part, apart in ((total.b.a, 0), (total.b.b, 2)))
-    return None if x is None or w is None else (step, x, w)
-
-
-def _factor(part: object, loop: For, inner: For, apart: int) -> _Factor | None:
-    """A bf16 operand whose pairs are contiguous and `apart` elements from lane to lane."""
-    if not isinstance(part, Cast) or not isinstance(part.a, Read) or part.a.dtype != BF16:
+    parts = (total.b.a, total.b.b)
+    reads = [p.a for p in parts if isinstance(p, Cast) and p.dtype == F32 and isinstance(p.a, Read)]
+    if len(reads) != 2 or any(read.dtype != BF16 for read in reads):
         return None
-    index = flat_index(part.a.source, part.a.indices)
+    return reads[0], reads[1]
+
+
+def _factor(read: Read, loop: For, inner: For, apart: int) -> _Factor | None:
+    """An operand whose pairs are contiguous and `apart` elements from lane to lane."""
+    index = flat_index(read.source, read.indices)
     if index.terms.get(inner.var) != 1 or index.terms.get(loop.var, 0) != apart:
         return None
     rest = {atom: factor for atom, factor in index.terms.items() if atom not in (loop.var, inner.var)}
-    return _Factor(part.a, Linear(rest, index.constant))
+    return _Factor(read, Linear(rest, index.constant))
 
 
 def _load(context: Context, factor: _Factor, type_text: str, evaluate: Evaluate) -> str:

@@ -23,15 +23,15 @@ from dataclasses import dataclass
 
 from tilewright.dtypes import BF16, F32
 from tilewright.errors import CodegenError
-from tilewright.expr import Binary, Cast, Const, Expr, Read, Var, free_vars
+from tilewright.expr import Const, Expr, Read, Var, free_vars
 from tilewright.loops.affine import Linear, linear
 from tilewright.loops.ir import Allocate, Buffer, For, LoopKind, Store, walk
 from tilewright.targets.cpu.codegen_address import Evaluate, element_pointer, flat_index
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_context import Context, Pointer, Tiles
+from tilewright.targets.cpu.codegen_dot import PAIR, factors
 from tilewright.targets.cpu.tile_file import FEATURES, TileShape
 
-PAIR = 2  # bf16 values side by side that one lane multiplies and adds
 _BYTE = "i8"
 
 
@@ -186,19 +186,8 @@ def _number(context: Context, nest: _Nest, buffer: Buffer, indices: Sequence[Exp
 
 def _factors(nest: _Nest) -> tuple[_Matrix, _Matrix] | None:
     """x and w of a sum of products in the form above."""
-    step = nest.step
-    total = step.value
-    if nest.axes[3][1] != PAIR or not isinstance(total, Binary) or total.op != "add":
-        return None
-    if (
-        total.a != Read(step.buffer, step.indices, F32)
-        or not isinstance(total.b, Binary)
-        or total.b.op != "mul"
-    ):
-        return None
-    parts = (total.b.a, total.b.b)
-    reads = [p.a for p in parts if isinstance(p, Cast) and p.dtype == F32 and isinstance(p.a, Read)]
-    if len(reads) != 2 or any(read.dtype != BF16 for read in reads):
+    reads = factors(nest.step)
+    if nest.axes[3][1] != PAIR or reads is None:
         return None
     x = _matrix(reads[0].source, reads[0].indices, nest, (None, 0, PAIR, 1))
     w = _matrix(reads[1].source, reads[1].indices, nest, (0, PAIR, None, 1))

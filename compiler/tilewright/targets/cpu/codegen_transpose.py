@@ -55,11 +55,7 @@ def rule(context: Context, loop: For, evaluate: Evaluate) -> bool:
 def match(loop: For) -> Transposition | None:
     """The transposition that a loop nest is, or None."""
     inner = loop.body
-    if (
-        loop.kind != LoopKind.SERIAL
-        or not isinstance(inner, For)
-        or inner.kind != LoopKind.VECTORIZED
-    ):
+    if loop.kind != LoopKind.SERIAL or not isinstance(inner, For) or inner.kind != LoopKind.VECTORIZED:
         return None
     copy = inner.body
     if not isinstance(copy, Store) or not isinstance(copy.value, Read):

@@ -18,8 +18,8 @@ from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
+from tilewright.targets.cpu.codegen_dot import PAIR
 from tilewright.targets.cpu.schedules.amx_blocks import Blocks, blocks_for
-from tilewright.targets.cpu.schedules.common import PAIR
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
@@ -29,8 +29,8 @@ from tilewright.types import TensorType
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
 UNITS = 2  # vector multiply-adds of one cycle
 BYTES = 8  # that a cycle moves between second-level cache and registers, read or written
-# Processors with AMX issue products of pairs at half the rate of multiply-adds, others at the same. Those gain
-# only where reading the weights takes longer than multiplying them: for fewer rows than these.
+# Processors with AMX issue products of pairs at half the rate of multiply-adds, others at the same. With AMX
+# they gain only where reading the weights takes longer than multiplying them: for fewer rows than these.
 FEW_ROWS = 8
 PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
@@ -120,8 +120,8 @@ class CpuCosts:
             return {}
         if node.attrs.get("group", 1) != 1:
             return {}
-        blocks = self._blocks(node, len(planes.PRODUCTS))
-        moved = node.operand(0).type.size * (F32.bytes + len(planes.PRODUCTS) * BF16.bytes)
+        blocks = self._blocks(node, len(planes.PLANE_PAIRS))
+        moved = node.operand(0).type.size * (F32.bytes + len(planes.PLANE_PAIRS) * BF16.bytes)
         return {} if blocks is None else {planes.ALGORITHM: blocks.cycles + moved / BYTES}
 
     def _blocks(self, node: Node, copies: int = 1) -> Blocks | None:
@@ -146,11 +146,7 @@ class CpuCosts:
         if "amx_bf16" in self.machine.units and node.output.type.size >= FEW_ROWS * columns:
             return False
         if node.op == "Conv":
-            return (
-                weights.shape[1] % PAIR == 0
-                and weights.shape[1] > PAIR
-                and self._convolution(node) is not None
-            )
+            return weights.shape[1] % PAIR == 0 and self._convolution(node) is not None
         return depth % PAIR == 0 and self._product(node) is not None
 
     def pack_cost(self, type: TensorType) -> float:

@@ -17,7 +17,7 @@ from tilewright.expr import reads_of
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.schedule import Schedule
-from tilewright.targets.cpu.codegen_tile import PAIR
+from tilewright.targets.cpu.codegen_dot import PAIR
 from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, Blocks, blocks_for
 from tilewright.targets.cpu.schedules.common import (
     axis,

@@ -10,12 +10,12 @@ from tilewright.expr import Call, Expr, children, reads_of
 from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
+from tilewright.targets.cpu.codegen_dot import PAIR
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 from tilewright.types import TensorType
 
 PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
-PAIR = 2  # terms of the intrinsic `dot_pairs`
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 

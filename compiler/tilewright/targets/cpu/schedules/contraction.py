@@ -16,8 +16,8 @@ from math import prod
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
+from tilewright.targets.cpu.codegen_dot import PAIR
 from tilewright.targets.cpu.schedules.common import (
-    PAIR,
     PRODUCTS,
     axis,
     described,
