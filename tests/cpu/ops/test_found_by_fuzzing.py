@@ -98,3 +98,14 @@ def test_a_result_that_does_not_depend_on_the_reduction_before_it(op, shape, tmp
         helper.make_node(op, ["f"], ["y"], **({} if op == "ReduceSum" else {"axis": 0})),
     ]
     check(model(nodes, shape), shape, tmp_path, 0.0)
+
+
+@pytest.mark.parametrize(("upper", "k"), [(0, 0), (0, 1), (1, -8)])
+def test_a_transposition_behind_a_choice_that_is_always_the_same(upper, k, tmp_path):
+    """The template took it for a plain copy, which the intrinsic's proof refused."""
+    shape = [1, 4, 3, 6, 1]
+    nodes = [
+        helper.make_node("Trilu", ["x", "k"], ["t"], upper=upper),
+        helper.make_node("Transpose", ["t"], ["y"], perm=[0, 3, 4, 2, 1]),
+    ]
+    check(model(nodes, shape, {"k": np.array(k)}), shape, tmp_path, 0.0)

@@ -51,9 +51,9 @@ def turned_axis(s: Schedule, group: Group, order: list[int]) -> int | None:
     """The axis along which a plain copy reads contiguously, where it does not write along it too."""
     shape, result = group.outputs[0].shape, group.outputs[0].stage
     ranges = Bounds({a.name: (0, a.extent - 1) for a in result.axes})
-    body = ranges.simplify(inlined_bodies(s, result.name)[0])
+    body = inlined_bodies(s, result.name)[0]
     if len(group.outputs) != 1 or len(group.inputs) != 1 or not isinstance(body, Read):
-        return None
+        return None  # a choice that is always the same is none of a plain copy, and stays what it is
     source = place(group.input_types[0], body.indices, ranges)
     target = place(group.output_types[0], [a.var for a in result.axes], ranges)
     last = result.axes[order[-1]].var if order else None
