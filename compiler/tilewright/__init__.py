@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.config import PRECISIONS
+    from tilewright.config import PRECISIONS, default_cache_dir
     from tilewright.driver import compile, evaluate, load
     from tilewright.errors import TilewrightError
     from tilewright.runtime.executable import Executable
@@ -21,6 +21,7 @@ __all__ = [
     "InferenceSession",
     "TilewrightError",
     "compile",
+    "default_cache_dir",
     "evaluate",
     "load",
     "measure_ceilings",
@@ -29,6 +30,7 @@ __all__ = [
 _HOMES = {
     "PRECISIONS": "tilewright.config",
     "compile": "tilewright.driver",
+    "default_cache_dir": "tilewright.config",
     "evaluate": "tilewright.driver",
     "load": "tilewright.driver",
     "measure_ceilings": "tilewright.targets.cpu.ceilings",

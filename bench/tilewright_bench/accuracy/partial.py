@@ -9,9 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import platformdirs
 from filelock import FileLock, Timeout
 
+import tilewright as tw
 from tilewright.errors import CacheError, UsageError
 
 Line = dict[str, Any]
@@ -42,7 +42,7 @@ class PartialResults:
     """The lines of a run: those of an earlier, interrupted one, and those that `add` appends."""
 
     def __init__(self, key: RunKey, cache_dir: str | None) -> None:
-        folder = Path(cache_dir or platformdirs.user_cache_dir("tilewright")) / "accuracy"
+        folder = Path(cache_dir or tw.default_cache_dir()) / "accuracy"
         self._path = folder / f"{key.digest}.jsonl"
         self._lock = FileLock(folder / f"{key.digest}.lock")
         try:
