@@ -30,12 +30,17 @@ def convolution(kernel: int) -> Node:
 @pytest.mark.parametrize(
     ("without", "kernel", "offered"),
     [
-        ((), 3, {"direct", "winograd", "split"}),
+        ((), 3, {"direct", "winograd", "winograd4", "split"}),
         (("winograd",), 3, {"direct", "split"}),
         (("direct",), 1, {"direct", "split"}),  # a product, as im2col leaves it
         (("matrix",), 1, set()),
     ],
 )
 def test_algorithms_by_ablation(without: tuple[str, ...], kernel: int, offered: set[str]) -> None:
-    target = CpuTarget(AMX, CompileOptions(without=without))
+    target = CpuTarget(AMX, CompileOptions(precision="fp32-fast", without=without))
     assert target.algorithms(convolution(kernel)).keys() == offered
+
+
+def test_fp32_uses_no_planes() -> None:
+    """Before they were measured on a processor with AMX."""
+    assert CpuTarget(AMX, CompileOptions()).algorithms(convolution(3)).keys() == {"direct", "winograd"}
