@@ -21,9 +21,9 @@ SPEED_LAYERS := resnet18 mobilenet_v1 squeezenet1_1
 # Seconds that a pair of engines may take at most.
 DURATION := 20
 
-# The modes beside fp32, each against who computes in it; float32 keeps the contract of fp32-fast too.
+# The modes beside fp32, each against who computes in it; float32, ours included, keeps the contract of fp32-fast too.
 MODES := build/modes
-MODE_ENGINES_fp32-fast := --engine tilewright:cpu --engine ort --engine openvino,precision=fp32
+MODE_ENGINES_fp32-fast := --engine tilewright:cpu --engine tilewright:cpu,precision=fp32 --engine ort --engine openvino,precision=fp32
 MODE_ENGINES_bf16 := --engine tilewright:cpu --engine openvino
 
 # What single parts of the CPU target bring. Leaving out `direct` or `packing` takes Winograd along, so both are
