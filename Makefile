@@ -90,9 +90,9 @@ ablations: $(INSTALLED)
 	mkdir -p $(ABLATIONS)
 	for threads in 1 2; do \
 		$(BIN)/tilewright bench $(ABLATED_MODELS) --engine tilewright:cpu $(addprefix $(without),$(ABLATED)) \
-			--threads $$threads --json $(ABLATIONS)/all-$$threads.json && \
+			--threads $$threads --duration $(DURATION) --json $(ABLATIONS)/all-$$threads.json && \
 		$(BIN)/tilewright bench $(ABLATED_MODELS) $(without)winograd $(addprefix $(without)winograd+,$(ABLATED_BESIDES)) \
-			--threads $$threads --json $(ABLATIONS)/winograd-$$threads.json || exit 1; \
+			--threads $$threads --duration $(DURATION) --json $(ABLATIONS)/winograd-$$threads.json || exit 1; \
 	done
 	$(BIN)/tilewright report $(foreach name,all-1 all-2 winograd-1 winograd-2,--bench $(ABLATIONS)/$(name).json) \
 		-o reports/published/ablations
