@@ -62,10 +62,10 @@ class _Choice:
     def run(self) -> bool:
         asked = ((node, self._wish(node)) for node in self.function.nodes)
         wishes = {node: wish for node, wish in asked if wish is not None}
-        choice = choose(self.function, wishes, self.costs)
-        for node, decision in choice.decisions.items():
+        cut = choose(self.function, wishes, self.costs)
+        for node, decision in cut.decisions.items():
             node.notes["storage"] = _note(wishes[node], decision)
-        given = {node for node, decision in choice.decisions.items() if decision.granted}
+        given = {node for node, decision in cut.decisions.items() if decision.granted}
         halos = {
             node: wishes[node].halo for node in self.function.nodes if node in given and wishes[node].halo
         }
@@ -76,7 +76,7 @@ class _Choice:
             if node in given:
                 self._grant(node, wishes[node])
             elif follows(node):
-                self._follow(node, node in choice.turned)
+                self._follow(node, node in cut.turned)
             else:
                 self._plain(node)
             self.nodes.append(node)

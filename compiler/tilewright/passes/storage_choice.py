@@ -51,7 +51,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Cut:
     """decisions: one for every wish; turned: the following nodes that work in the storage of their operands
     rather than on plain tensors.
     """
@@ -74,12 +74,12 @@ class _Border:
         return self.cost if any((reader in wished) != own for reader in self.readers) else 0.0
 
 
-def choose(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> Choice:
+def choose(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> Cut:
     """What becomes of every wish for activations; those for plain activations are always granted."""
     asking = {node: wish for node, wish in wishes.items() if wish.inputs[0] not in (None, PLAIN)}
     always = {node: Decision(True, wish.gain) for node, wish in wishes.items() if node not in asking}
     if not asking:
-        return Choice(always)
+        return Cut(always)
     graph = _Cut()
     vertices = {node: graph.vertex() for node in function.nodes}
     for node, vertex in vertices.items():
@@ -100,7 +100,7 @@ def choose(function: Function, wishes: Mapping[Node, Wish], costs: Costs) -> Cho
         for node, wish in asking.items()
     }
     turned = {node for node, vertex in vertices.items() if vertex in wished and node not in asking}
-    return Choice(always | decisions, turned)
+    return Cut(always | decisions, turned)
 
 
 def _decision(gain: float, vertex: int, wished: Set[int], borders: list[_Border]) -> Decision:

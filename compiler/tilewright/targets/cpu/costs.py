@@ -19,6 +19,7 @@ from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
 from tilewright.targets.cpu.codegen_dot import PAIR
+from tilewright.targets.cpu.schedules import amx_blocks
 from tilewright.targets.cpu.schedules.amx_blocks import Blocks, blocks_for
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
@@ -146,7 +147,7 @@ class CpuCosts:
         if not all(map(self.machine.has, DOT_PAIRS)) or node.attrs.get("transA"):
             return False
         weights, columns = node.operand(1), node.output.shape[1 if node.op == "Conv" else -1]
-        if "amx_bf16" in self.machine.units and node.output.type.size >= FEW_ROWS * columns:
+        if self.machine.units.get(amx_blocks.UNIT) and node.output.type.size >= FEW_ROWS * columns:
             return False
         if node.op == "Conv":
             return weights.shape[1] % PAIR == 0 and self._convolution(node) is not None
