@@ -8,6 +8,7 @@ from math import prod
 
 from tilewright.expr import Call, Expr, children, reads_of
 from tilewright.loops.affine import Bounds, Linear, linear
+from tilewright.loops.size import gathers
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.codegen_dot import PAIR
@@ -16,6 +17,7 @@ from tilewright.types import TensorType
 
 PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
+MAX_UNROLLED = 256  # multiply-adds written out in one tile; edges of planes multiply it by up to nine
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
 
 
@@ -224,3 +226,11 @@ def run_parallel(
         return "none"
     schedule.parallel(stage, chosen)
     return chosen
+
+
+def term_size(group: Group, contiguous: int, lanes: int) -> int:
+    """Instructions of one vector of terms, roughly: more where it is gathered lane by lane."""
+    stage = group.anchor.stage
+    lane = stage.axes[contiguous].name
+    values = [v for body in stage.bodies if isinstance(body, Reduce) for v in body.values]
+    return max(1, lanes // 2 * sum(gathers(value, lane) for value in values))

@@ -18,6 +18,7 @@ from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.schedule import Schedule
 from tilewright.targets.cpu.schedules.common import (
+    MAX_UNROLLED,
     TERMS,
     axis,
     described,
@@ -26,10 +27,10 @@ from tilewright.targets.cpu.schedules.common import (
     run_parallel,
     share_values,
     start,
+    term_size,
     tile_sums,
     work,
 )
-from tilewright.targets.cpu.schedules.windowed import MAX_UNROLLED, term_size
 
 HIGH, WIDE = 4, 2  # pixels of a tile: enough sums to hide the latency of a multiply-add
 CHUNKS = 8  # what shares evenly among a few threads

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from math import prod
 
-from tilewright.loops.size import gathers
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.targets.cpu.schedules.common import (
+    MAX_UNROLLED,
     TERMS,
     axis,
     described,
@@ -23,12 +23,11 @@ from tilewright.targets.cpu.schedules.common import (
     run_parallel,
     share_values,
     start,
+    term_size,
     tile_sums,
     work,
 )
-from tilewright.tensor.ir import Reduce
 
-MAX_UNROLLED = 256  # multiply-adds written out in one tile; edges of planes multiply it by up to nine
 SUMS = 8  # independent accumulators that hide the latency of their operation
 
 
@@ -81,11 +80,3 @@ def _row_tile(extent: int, taps: int, vectors: int) -> int:
     wanted = max(1, min(limit, -(-SUMS // vectors), extent))
     divisors = [n for n in range(1, wanted + 1) if extent % n == 0]
     return divisors[-1] if divisors[-1] * 2 > wanted else wanted
-
-
-def term_size(group: Group, contiguous: int, lanes: int) -> int:
-    """Instructions of one vector of terms, roughly: more where it is gathered lane by lane."""
-    stage = group.anchor.stage
-    lane = stage.axes[contiguous].name
-    values = [v for body in stage.bodies if isinstance(body, Reduce) for v in body.values]
-    return max(1, lanes // 2 * sum(gathers(value, lane) for value in values))
