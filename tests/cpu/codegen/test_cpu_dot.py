@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import AVX512
+from kernel_runs import AVX512
 
 from tilewright.loops.parse import parse_kernel
 from tilewright.targets.cpu.codegen import kernel_text

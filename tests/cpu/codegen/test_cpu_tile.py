@@ -5,7 +5,7 @@ import re
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import AMX, AVX512, run_segment, segment_of
+from kernel_runs import AMX, AVX512, run_segment, segment_of
 from tile_emulation import emulated
 
 from tilewright.errors import CodegenError, RunError
