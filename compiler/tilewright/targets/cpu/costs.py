@@ -110,13 +110,18 @@ class CpuCosts:
         if suits(node):
             for name in winograd_costs.ALLOWED[self.precision]:
                 found[name] = winograd_costs.operations(node, name) / a_cycle
-        blocks = self._blocks(node) if self.precision == "bf16" else None
-        if blocks is not None:
-            found["bf16"] = blocks.cycles
-        elif self.precision == "bf16" and self._has_pairs(node, depth):
-            found["bf16"] = found["direct"] / PAIR
-        found |= self._in_planes(node)
+        if _columns(node) > 1:  # of a single one, no loop is left that could be an instruction
+            found |= {**self._in_bf16(node, found["direct"]), **self._in_planes(node)}
         return found if len(found) > 1 else {}
+
+    def _in_bf16(self, node: Node, direct: float) -> Mapping[str, float]:
+        """Products of bf16 in tiles or in pairs."""
+        if self.precision != "bf16":
+            return {}
+        blocks = self._blocks(node)
+        if blocks is not None:
+            return {"bf16": blocks.cycles}
+        return {"bf16": direct / PAIR} if self._has_pairs(node) else {}
 
     def _in_planes(self, node: Node) -> Mapping[str, float]:
         """Products of bf16 planes in tiles; to split an operand moves bytes."""
@@ -142,16 +147,16 @@ class CpuCosts:
             return None
         return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, copies * _depth(node), self.machine)
 
-    def _has_pairs(self, node: Node, depth: int) -> bool:
+    def _has_pairs(self, node: Node) -> bool:
         """Whether a product from pairs of bf16 has a template and gains."""
         if not all(map(self.machine.has, DOT_PAIRS)) or node.attrs.get("transA"):
             return False
-        weights, columns = node.operand(1), node.output.shape[1 if node.op == "Conv" else -1]
-        if self.machine.units.get(amx_blocks.UNIT) and node.output.type.size >= FEW_ROWS * columns:
+        weights = node.operand(1)
+        if self.machine.units.get(amx_blocks.UNIT) and node.output.type.size >= FEW_ROWS * _columns(node):
             return False
         if node.op == "Conv":
             return weights.shape[1] % PAIR == 0 and self._convolution(node) is not None
-        return depth % PAIR == 0 and self._product(node) is not None
+        return _depth(node) % PAIR == 0 and self._product(node) is not None
 
     def pack_cost(self, type: TensorType) -> float:
         """Cycles of a transposition."""
@@ -188,6 +193,11 @@ def panels(order: str, column: str, width: int, pairs: bool) -> Storage:
     if not pairs:
         return Storage(f"{blocked}{width}{column}")
     return Storage(f"{blocked[:-1]}{blocked[-1].upper()}{width}{column}{PAIR}{order[-1]}")
+
+
+def _columns(node: Node) -> int:
+    """Of the matrix of weights."""
+    return node.output.shape[1 if node.op == "Conv" else -1]
 
 
 def _depth(node: Node) -> int:
