@@ -57,6 +57,7 @@ TILED = {
     "dilation": ((1, 20, 9, 10), (3, 3), {"pads": (2, 2, 2, 2), "dilations": (2, 2)}),
     "no padding": ((1, 5, 6, 6), (3, 1), {}),
     "runs of channels": ((2, 600, 5, 6), (3, 3), PAD),
+    "a prime number of vectors": ((1, 592, 5, 6), (3, 3), PAD),
     "many bands": ((1, 96, 33, 5), (3, 3), PAD),
     "small plane": ((1, 64, 3, 3), (2, 2), {}),
 }
@@ -80,3 +81,14 @@ OTHERS = {
 def test_other_templates(name: str, tmp_path: Path) -> None:
     shape, window, group = OTHERS[name]
     assert "depthwise" not in templates(block(shape, window, group), tmp_path)
+
+
+def test_runs_of_channels_are_alike(tmp_path: Path) -> None:
+    """42 vectors of 16 channels in runs of five left a short one, where lanes were taken one by one."""
+    shape = (1, 672, 14, 14)
+    module = block(shape, (5, 5), shape[1], pads=(1, 1, 2, 2), strides=(2, 2))
+    tw.compile(module, threads=1, cache_dir=tmp_path / "cache", dump_dir=tmp_path / "dump")
+    texts = [file.read_text() for file in (tmp_path / "dump" / "kernels").glob("conv_*")]
+    (depthwise,) = [text for text in texts if "@in x0: f32[1,17,17,672]" in text]
+    assert "parallel for" in depthwise
+    assert "if " not in depthwise

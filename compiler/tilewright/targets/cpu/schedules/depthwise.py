@@ -80,12 +80,20 @@ def _outer_loop(
 
     bands, vectors: loops with their turns. Few bands leave threads idle: then runs of channels stand outside.
     """
-    run = max(RUN, vectors[1] // CHUNKS)
-    runs = -(-vectors[1] // run)
+    runs = _runs(vectors[1])
     if bands[1] >= CHUNKS or runs <= bands[1]:
         return *bands, vectors[0]
-    outside, inside = s.split(result, vectors[0], run)
+    outside, inside = s.split(result, vectors[0], vectors[1] // runs)
     return outside, runs, inside
+
+
+def _runs(vectors: int) -> int:
+    """Into how many equal runs the vectors are cut: an even number near CHUNKS, if there is one.
+
+    A shorter run at the end would be code of its own, or take the lanes of every run one by one.
+    """
+    counts = [n for n in range(2, vectors // RUN + 1) if vectors % n == 0]
+    return min(counts, key=lambda n: (n % 2, abs(n - CHUNKS)), default=1)
 
 
 def _taps(group: Group) -> int:
