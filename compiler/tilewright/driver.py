@@ -17,7 +17,7 @@ from tilewright.cache import ArtefactCache, make_key
 from tilewright.config import CompileOptions, usable_cpus
 from tilewright.disk_cache import DiskCache
 from tilewright.dump import Dump
-from tilewright.errors import UsageError
+from tilewright.errors import ArtefactError, UsageError
 from tilewright.graph.ir import Function, Module
 from tilewright.lower.build import build_program
 from tilewright.lower.kernels import Progress
@@ -32,6 +32,7 @@ from tilewright.program.summary import summarise, with_target_info
 from tilewright.program.verify import verify_program
 from tilewright.runtime.executable import Executable
 from tilewright.runtime.package import Package
+from tilewright.runtime.registry import device_for
 from tilewright.segment import Segment
 from tilewright.source import Model, Source
 
@@ -68,6 +69,8 @@ def compile(
     target: `cpu`, `opencl[:NAME]` or `numpy`; threads: None for all usable CPUs; without: optimisations to
     leave out; cache_dir: None for the user's; machine: a profile of the machine to compile for, None for
     this one; dump_dir: gets the text of every stage; verify_each: check the graph after every pass.
+    An executable for a `machine` that this one falls short of can be saved, and says so when it is run:
+    `Executable.unrunnable`.
     Sizes that neither the model nor `dims` gives, and inputs that feed shape operands only, are bound at the
     first call (`binding.py`). Raises UsageError, ImportModelError, LoweringError, CodegenError, CacheError.
     """
@@ -97,6 +100,7 @@ def compile_with(source: Source, options: CompileOptions, progress: Progress | N
         return _compile_bound(source, options, target, {}, progress)
 
     def compile_bound(dims: Mapping[str, int], values: Mapping[str, np.ndarray]) -> Executable:
+        require_runnable(options)
         bound = replace(options, dims=dict(dims))
         return _find(source, bound, target, values) or _compile_bound(source, bound, target, values, progress)
 
@@ -111,7 +115,7 @@ def _find(
     if target.name == "numpy" or options.dump_dir is not None:
         return None  # nothing to cache; or the stages are wanted, so every one of them must run
     package = _artefacts(options).get(_key(source, options, target, values or {}))
-    return None if package is None else Executable.of(package, options.threads or usable_cpus())
+    return None if package is None else _executable(package, options)
 
 
 def _compile_bound(
@@ -124,16 +128,25 @@ def _compile_bound(
     """The executable of a model without open sizes."""
     if target.name == "numpy":
         return _oracle(source, options, target, values)
-    threads = options.threads or usable_cpus()
     if options.dump_dir is not None:
-        return Executable.of(_compile(source, options, target, values, progress), threads)
+        return _executable(_compile(source, options, target, values, progress), options)
     artefacts, key = _artefacts(options), _key(source, options, target, values)
     with artefacts.locked(key):
         package = artefacts.get(key)  # another process may have made it while this one waited
         if package is None:
             package = _compile(source, options, target, values, progress)
             artefacts.put(key, package)
-    return Executable.of(package, threads)
+    return _executable(package, options)
+
+
+def _executable(package: Package, options: CompileOptions) -> Executable:
+    """The package on this machine's devices; on none when they refuse what was made for a named machine."""
+    try:
+        return Executable.of(package, options.threads)
+    except ArtefactError as error:
+        if options.machine is None:
+            raise
+        return Executable(package, (), unrunnable=str(error))
 
 
 def _artefacts(options: CompileOptions) -> ArtefactCache:
@@ -182,6 +195,18 @@ def make_target(options: CompileOptions) -> Target:
     machine = None if options.machine is None else Machine.from_file(options.machine)
     made: Target = getattr(import_module(module), attribute)(machine, options)
     return made
+
+
+def require_runnable(options: CompileOptions) -> None:
+    """Refuse a machine whose code this one will not run, before anything is compiled.
+
+    Raises ArtefactError with the features that are missing, and as `make_target`.
+    """
+    if options.machine is None:
+        return  # the host
+    target = make_target(options)
+    if target.name != "numpy":  # which has no code
+        device_for(target.name).require(target.machine.features)
 
 
 def _facts(options: CompileOptions, target: Target) -> dict[str, Any]:

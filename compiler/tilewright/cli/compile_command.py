@@ -26,12 +26,19 @@ def compile_named(name: str, options: CompileOptions, quiet: bool) -> Executable
 def compile_to_file(
     name: str, output: Path, options: CompileOptions, dump_dir: Path | None, quiet: bool
 ) -> None:
-    """Compiles, saves, and says on stderr how long it took. Raises UsageError for an unwritable output."""
+    """Compiles, saves, and says on stderr how long it took, and whether this machine can run the result.
+
+    Raises UsageError for an unwritable output.
+    """
     check_writable(output)
     start = time.perf_counter()
     executable = compile_named(name, replace(options, dump_dir=dump_dir), quiet)
     executable.save(output)
-    if not quiet:
-        seconds = time.perf_counter() - start
-        size = byte_text(output.stat().st_size)
-        Console(stderr=True, highlight=False).print(f"{output}: {size}, compiled in {seconds:.2f} s")
+    if quiet:
+        return
+    seconds = time.perf_counter() - start
+    size = byte_text(output.stat().st_size)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print(f"{output}: {size}, compiled in {seconds:.2f} s")
+    if executable.unrunnable:
+        console.print(f"{output} cannot run here: {executable.unrunnable}")

@@ -22,7 +22,7 @@ from tilewright.cli.conformance.report import as_json, by_operator, show
 from tilewright.cli.conformance.workers import run_tasks
 from tilewright.cli.output import check_writable, table_console, write_json
 from tilewright.config import CompileOptions
-from tilewright.driver import make_target
+from tilewright.driver import make_target, require_runnable
 from tilewright.errors import TilewrightError, UsageError
 
 INTERRUPTED = 130
@@ -82,7 +82,7 @@ def run_conformance(request: Request, options: CompileOptions) -> None:
 
 
 def _check_target(options: CompileOptions) -> None:
-    """Raise UsageError for an unknown target or machine before anything is loaded.
+    """Raise UsageError, before anything is loaded, for an unknown target, or a machine that cannot run here.
 
     Asked in a process of its own: an OpenCL platform that has started does not survive a fork.
     """
@@ -90,6 +90,7 @@ def _check_target(options: CompileOptions) -> None:
     def task(_: int) -> Outcome:
         try:
             make_target(replace(options, threads=options.threads or 1))
+            require_runnable(options)
         except TilewrightError as error:
             return Outcome("refused", str(error))
         return Outcome("passed")

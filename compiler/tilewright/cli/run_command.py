@@ -19,7 +19,7 @@ from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
 from tilewright.cli.output import check_writable, compile_progress, table_console, write_json
 from tilewright.config import CompileOptions
-from tilewright.driver import compile_with
+from tilewright.driver import compile_with, require_runnable
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Value
 from tilewright.runtime.executable import Executable
@@ -89,6 +89,7 @@ def _executable(request: Request, options: CompileOptions) -> Executable:
     artefact = artefact_file(request.model)
     if artefact is not None:
         return Executable.load(artefact, options.threads)
+    require_runnable(options)
     if not request.outputs:
         return compile_named(request.model, options, request.quiet)
     module = Source.of(model_file(request.model)).read(options.dims)

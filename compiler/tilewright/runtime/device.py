@@ -35,3 +35,7 @@ class Device(Protocol):
     def load(self, segment: Segment, threads: int) -> Loaded:
         """Raises ArtefactError when this machine lacks what the segment needs."""
         ...
+
+    def require(self, features: Sequence[str]) -> None:
+        """Raises ArtefactError when this machine would refuse every segment that lists these features."""
+        ...

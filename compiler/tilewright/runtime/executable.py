@@ -21,12 +21,16 @@ from tilewright.runtime.tracing import Span, Traced
 class Executable:
     """Segments on their devices. `run` may be called from several threads at once.
 
-    inputs, outputs: name, NumPy dtype and shape of each, in the model's order; package: what `save` writes.
+    inputs, outputs: name, NumPy dtype and shape of each, in the model's order; package: what `save` writes;
+    unrunnable: why this machine cannot run it, empty when it can.
     """
 
-    def __init__(self, package: Package, loaded: Sequence[Loaded], unsaveable: str = "") -> None:
-        """loaded: one a segment; unsaveable: the reason why `save` must refuse, if it must."""
+    def __init__(
+        self, package: Package, loaded: Sequence[Loaded], unsaveable: str = "", unrunnable: str = ""
+    ) -> None:
+        """loaded: one a segment, none if it is unrunnable; unsaveable: why `save` must refuse, if it must."""
         self.package = package
+        self.unrunnable = unrunnable
         self.inputs, self.outputs = package.arguments()
         self._loaded = tuple(loaded)
         self._unsaveable = unsaveable
@@ -85,8 +89,9 @@ class Executable:
         An output whose size depends on data is the first part of an array of the size that `outputs` shows.
 
         Raises RunError when a name, a shape or an element type is not the model's, or an array of `out`
-        cannot be filled.
+        cannot be filled; ArtefactError when it is `unrunnable`.
         """
+        self._require_runnable()
         values = {name: _checked(self._by_name, name, array) for name, array in inputs.items()}
         if len(values) != len(self._by_name):
             missing = [a for a in self.inputs if a.name not in values]
@@ -102,6 +107,7 @@ class Executable:
         """As `run`, with what ran when: a span for each segment, and one for each instruction where the
         device tells.
         """
+        self._require_runnable()
         spans: list[Span] = []
         start = time.perf_counter()
         traced = [
@@ -109,6 +115,10 @@ class Executable:
             for loaded, segment in zip(self._loaded, self.package.segments, strict=True)
         ]
         return Executable(self.package, traced).run(inputs), spans
+
+    def _require_runnable(self) -> None:
+        if self.unrunnable:
+            raise ArtefactError(self.unrunnable)
 
     def _targets(
         self, out: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]

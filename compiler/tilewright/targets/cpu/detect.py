@@ -24,6 +24,8 @@ _X86_FEATURES = frozenset(
     | {"avx512vnni", "avx512bf16", "avx512fp16", "avx512vbmi", "avx512vbmi2", "avx512bitalg", "avx512ifma"}
     | {"avx512vpopcntdq", "avxvnni", "amx-tile", "amx-int8", "amx-bf16", "amx-fp16"}
 )
+_VECTOR_BITS = (128, 256, 512)
+_REGISTERS = (16, 32)
 _AVX512 = ("avx512f", "avx512vl", "avx512dq", "avx512bw")
 _DEFAULT_CACHES = (32 << 10, 1 << 20, 16 << 20)
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -52,11 +54,12 @@ def from_features(
     wide = all(feature in features for feature in _AVX512)
     if wide and bits == 256:
         bits = 512
+    tiles = "amx-tile" in features
     units = {
         "fma": int("fma" in features),
         "vnni": int("avx512vnni" in features or "avxvnni" in features),
-        "amx_int8": int("amx-int8" in features),
-        "amx_bf16": int("amx-bf16" in features),
+        "amx_int8": int(tiles and "amx-int8" in features),
+        "amx_bf16": int(tiles and "amx-bf16" in features),
     }
     return Machine(
         name=name,
@@ -67,6 +70,36 @@ def from_features(
         caches=caches,
         units={unit: count for unit, count in units.items() if count},
     )
+
+
+def checked(machine: Machine) -> Machine:
+    """A machine that a profile describes, when code can be generated for it.
+
+    Raises UsageError for a system that images are not made for, and for registers, features and units that
+    x86-64 code has no instructions for.
+    """
+    where = f"the profile of machine '{machine.name}'"
+    if not machine.triple.startswith("x86_64-") or "linux" not in machine.triple:
+        raise UsageError(f"{where}: images are made for x86-64 Linux, not for '{machine.triple}'")
+    for field, known in (("vector_bits", _VECTOR_BITS), ("registers", _REGISTERS)):
+        value = getattr(machine, field)
+        if value not in known:
+            raise UsageError(f"{where}: {field} is {value}; x86-64 has {', '.join(map(str, known))}")
+    unknown = sorted(set(machine.features) - _X86_FEATURES)
+    if unknown:
+        raise UsageError(
+            f"{where}: no code is generated for {_list('feature', unknown)}; "
+            f"known: {', '.join(sorted(_X86_FEATURES))}"
+        )
+    given = from_features(machine.name, frozenset(machine.features)).units
+    unfounded = sorted(unit for unit, count in machine.units.items() if count and unit not in given)
+    if unfounded:
+        raise UsageError(f"{where}: none of its features brings {_list('unit', unfounded)}")
+    return machine
+
+
+def _list(word: str, names: list[str]) -> str:
+    return f"the {word}{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 def without_tiles(machine: Machine) -> Machine:

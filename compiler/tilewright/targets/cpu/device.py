@@ -275,18 +275,22 @@ class CpuDevice:
 
     def load(self, segment: Segment, threads: int) -> CpuLoaded:
         """Raises ArtefactError when this machine lacks what the segment needs."""
-        missing = missing_features(segment.features, host_flags())
+        self.require(segment.features)
+        return CpuLoaded(segment, threads)
+
+    def require(self, features: Sequence[str]) -> None:
+        """Raises ArtefactError when this machine lacks a feature, or the system does not grant it."""
+        missing = missing_features(features, host_flags())
         if missing:
             raise ArtefactError(
                 f"the code needs a processor with {', '.join(missing)}, which this machine does not have; "
-                "compile the model here, or with --machine for this machine"
+                "run it on such a machine, or compile the model for this one"
             )
-        if any(feature.startswith("amx") for feature in segment.features) and not tile_permission():
+        if any(feature.startswith("amx") for feature in features) and not tile_permission():
             raise ArtefactError(
                 "the code uses the tile registers of AMX, which this system does not grant to processes; "
                 "compile the model with --without matrix"
             )
-        return CpuLoaded(segment, threads)
 
 
 def _zeros(size: int) -> np.ndarray:

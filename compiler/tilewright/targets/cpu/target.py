@@ -22,7 +22,7 @@ from tilewright.sources import digest_of_sources
 from tilewright.storage import Wish
 from tilewright.targets.cpu.codegen import SYMBOL, kernel_text
 from tilewright.targets.cpu.costs import CpuCosts
-from tilewright.targets.cpu.detect import host, without_tiles
+from tilewright.targets.cpu.detect import checked, host, without_tiles
 from tilewright.targets.cpu.device import ABI_VERSION, HEADER, MAGIC
 from tilewright.targets.cpu.entry import RUN, entry_text, traced
 from tilewright.targets.cpu.link import Image, Part, link
@@ -34,12 +34,15 @@ from tilewright.types import TensorType
 
 
 class CpuTarget:
-    """machine: None for the host. Raises UsageError where the host cannot run code of this target."""
+    """machine: None for the host.
+
+    Raises UsageError where the host cannot run code of this target, or the machine is none to compile for.
+    """
 
     name = "cpu"
 
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
-        machine = host() if machine is None else machine
+        machine = host() if machine is None else checked(machine)
         self.machine = without_tiles(machine) if "matrix" in options.without else machine
         self.options = options
         self._costs = CpuCosts(self.machine, options.precision)

@@ -45,6 +45,9 @@ class OpenClDevice:
         except UsageError as error:
             raise ArtefactError(f"the OpenCL segment cannot run here: {error}") from error
 
+    def require(self, features: Sequence[str]) -> None:
+        """Nothing: a segment lists no features; `load` holds the device against the needs in its code."""
+
 
 class OpenClLoaded:
     """A segment on its device. Concurrent runs share its memory, so a lock lets them in one by one."""
