@@ -22,8 +22,8 @@ class Fuse(FunctionPass):
     """Gather nodes into Fused nodes, each of which becomes one kernel.
 
     1. COMPLEX or REDUCTION with the element-wise nodes that follow, whose results have its result's shape and
-       order in memory; their other operands may come from anywhere:
-           Relu(Add(Conv(x), residual))                  ->  Fused {Conv, Add, Relu}
+       order in memory; their other operands may come from anywhere, through a Cast from fewer bytes too:
+           Relu(Add(Conv(x), Cast(residual)))            ->  Fused {Cast, Conv, Add, Relu}
     2. all paths between a node and its post-dominator, or none:
            c = Conv(x); s = Sigmoid(c); y = Mul(c, s)    ->  Fused {Conv, Sigmoid, Mul}
     3. element-wise nodes with the reduction they feed, when nothing else reads them; not with pooling, whose
@@ -33,7 +33,7 @@ class Fuse(FunctionPass):
            Slice(Neg(Transpose(x)))                      ->  Fused {Transpose, Neg, Slice}
 
     A group has one result: a value that is read outside or is an output of the function is never swallowed.
-    There is at most one COMPLEX in a group, and nothing in front of it. OPAQUE nodes, control flow and nodes
+    There is at most one COMPLEX in a group, and none of its operands. OPAQUE nodes, control flow and nodes
     of several results stay alone, so does a Reshape of plain storage at the border of a group: it is a view
     and costs nothing. Arithmetic on few elements is not repeated for a result of many: Exp(x[8]) ->
     Expand[8,1000] stays two kernels. Constants of one element move into the body and become literals; other
@@ -49,6 +49,7 @@ class Fuse(FunctionPass):
         grouping = _Grouping(function, self.max_nodes)
         grouping.absorb_consumers(Fusion.COMPLEX)
         grouping.absorb_consumers(Fusion.REDUCTION)
+        grouping.absorb_widening()
         grouping.absorb_producers()
         grouping.join_injective()
         groups = [group for group in map(_without_views, grouping.groups()) if len(group) > 1]
@@ -61,6 +62,11 @@ def fusion_class(node: Node) -> Fusion:
     if node.bodies or len(node.outputs) != 1:
         return Fusion.OPAQUE
     return operator_of(node).fusion
+
+
+def _widens(node: Node) -> bool:
+    """Whether a node is a Cast from a type of fewer bytes."""
+    return node.op == "Cast" and node.operand(0).dtype.bytes < node.output.dtype.bytes
 
 
 def is_view(node: Node) -> bool:
@@ -102,6 +108,18 @@ class _Grouping:
                 self.anchored.update(path)
                 tail = self.dominators.parents[tail]
 
+    def absorb_widening(self) -> None:
+        """Let each group take the Casts from fewer bytes that only its element-wise nodes read."""
+        for node in self.nodes:
+            readers = self.dominators.consumers[node]
+            free = node not in self.anchored and node not in self.dominators.escapes
+            if not readers or not free or not _widens(node):
+                continue
+            alone = all(self.group_of[reader] is self.group_of[readers[0]] for reader in readers)
+            if alone and all(self._follows(reader, node) for reader in readers):
+                self._merge(readers[0], [node])
+                self.anchored.add(node)
+
     def absorb_producers(self) -> None:
         """Let each reduction take the element-wise nodes that only it reads."""
         for anchor in self.nodes:
@@ -127,6 +145,11 @@ class _Grouping:
     def _followers(self, anchor: Node, tail: Node) -> list[Node]:
         path = self._path(tail, {Fusion.ELEMENTWISE, Fusion.BROADCAST})
         return path if path and all(self._same_layout(anchor, node) for node in path) else []
+
+    def _follows(self, reader: Node, operand: Node) -> bool:
+        """Whether a reader of an operand of its shape stands behind the anchor of a group."""
+        behind = reader in self.anchored and self.kinds[reader] <= Fusion.BROADCAST
+        return behind and reader.output.shape == operand.output.shape
 
     def _absorbable(self, node: Node) -> list[Node]:
         producers = []

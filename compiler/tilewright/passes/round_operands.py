@@ -5,7 +5,7 @@
 1. %w is a Constant, or what a loop body captures of one: %v is rounded at once. Products of two computed
    operands are left alone.
 2. The Cast of %x fuses into the kernel that computes %x. So that %x need not be stored as well, element-wise
-   readers of %x read %r, widened again.
+   readers of %x read %r, widened again by a Cast of their own, which fuses with them.
 3. Where %x only moves or selects elements (MOVES), it does so with rounded ones: Cast(MaxPool(%a)) ->
    MaxPool(Cast(%a)).
 
@@ -88,7 +88,6 @@ class _Rounding:
     chosen: set[Node]
     nodes: list[Node] = field(default_factory=list)
     rounded: dict[Value, Value] = field(default_factory=dict)
-    wide: dict[Value, Value] = field(default_factory=dict)
 
     def run(self) -> None:
         wanted = {node.operand(0) for node in self.chosen}
@@ -142,9 +141,7 @@ class _Rounding:
         fuses = not node.bodies and operator_of(node).fusion <= Fusion.BROADCAST
         if narrow is not value and (stored or not fuses):
             return value
-        if narrow not in self.wide:
-            self.wide[narrow] = self._cast(narrow, replace(narrow.type, dtype=F32), "f32")
-        return self.wide[narrow]
+        return self._cast(narrow, replace(narrow.type, dtype=F32), "f32")
 
     def _in_bf16(self, value: Value) -> Value:
         if value not in self.rounded and isinstance(value, Constant):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pass_checks import Graph, fires, fused, keeps, node_of
 
+from tilewright.dtypes import BF16, F32, F64
 from tilewright.graph.ir import Constant, Value
 from tilewright.passes.dce import Dce
 from tilewright.passes.fuse import Fuse
@@ -39,6 +40,28 @@ def test_residual_sum_goes_to_the_later_convolution():
     y = graph.op("Relu", graph.op("Add", second, first))
     function = fires(graph.returning(y), Fuse())
     assert fused(function) == [["Conv", "Relu"], ["Conv", "Add", "Relu"]]
+
+
+def test_a_cast_from_fewer_bytes_joins_the_sum_that_reads_it():
+    graph = Graph()
+    wide = graph.op("Cast", graph.input(1, 4, 6, 6, name="r", dtype=BF16), to=F32)
+    y = graph.op("Relu", graph.op("Add", _conv(graph, _image(graph)), wide))
+    node = node_of(fires(graph.returning(y), Fuse()), "Fused")
+    assert fused(graph.function) == [["Cast", "Conv", "Add", "Relu"]]
+    assert BF16 in [v.dtype for v in node.inputs]
+
+
+@pytest.mark.parametrize("reason", ["more bytes", "read elsewhere", "of another shape", "of the convolution"])
+def test_other_casts_stay_kernels(reason: str):
+    graph = Graph()
+    x = _image(graph)
+    dtype = F64 if reason == "more bytes" else BF16
+    shape = (1, 4, 1, 1) if reason == "of another shape" else x.shape
+    cast = graph.op("Cast", graph.input(*shape, name="r", dtype=dtype), to=F32)
+    y = graph.op("Add", _conv(graph, cast if reason == "of the convolution" else x), cast)
+    outputs = (y, graph.op("MaxPool", cast, kernel_shape=(2, 2))) if reason == "read elsewhere" else (y,)
+    function = fires(graph.returning(*outputs), Fuse())
+    assert fused(function)[:2] == [["Cast"], ["Conv", "Add"]]
 
 
 def test_never_two_convolutions_in_one_kernel():

@@ -3,12 +3,13 @@
 import ml_dtypes
 import numpy as np
 import pytest
-from pass_checks import Graph, keeps, node_of, operators, random_inputs
+from pass_checks import Graph, fused, keeps, node_of, operators, random_inputs
 
 from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Constant
 from tilewright.ops.evaluate import evaluate_function
 from tilewright.passes.fold import Fold
+from tilewright.passes.fuse import Fuse
 from tilewright.passes.lower import Lower
 from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.verify import verify_function
@@ -73,6 +74,16 @@ def test_one_cast_serves_all_products_and_element_wise_readers():
     function = graph.returning(conv(graph, r), graph.op("Add", conv(graph, r), r))
     rounds(function)
     assert operators(function) == ["Relu", "Cast", "Conv", "Conv", "Cast", "Add"]
+
+
+def test_every_element_wise_reader_widens_for_itself():
+    graph = Graph()
+    r = graph.op("Relu", graph.input(1, 8, 4, 4))
+    sums = graph.op("Add", conv(graph, r), r), graph.op("Mul", conv(graph, r), r)
+    function = rounds(graph.returning(*sums))
+    assert operators(function) == ["Relu", "Cast", "Conv", "Cast", "Add", "Conv", "Cast", "Mul"]
+    Fuse().run(function)
+    assert fused(function) == [["Relu", "Cast"], ["Conv", "Cast", "Add"], ["Conv", "Cast", "Mul"]]
 
 
 def test_readers_that_would_need_a_copy_keep_float32():
