@@ -5,7 +5,7 @@ upper
 case, its block follows as a number and the lower-case letter: `acdb` is channel-last for a 4-D tensor,
 `Abcd16a` keeps 16 elements of axis 0 innermost, and the block's tail is filled with zeros. `acdb+1.1.1.1`
 adds a halo: zeros before and after each of the last two logical axes, in pairs (before, after) an axis,
-last axes last.
+last axes last. `acdb+1.1.1.1:128` fills it with 128.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ _TOKEN = re.compile(r"(\d+)([a-z])|([a-zA-Z])")
 
 @dataclass(frozen=True)
 class Storage:
-    """tag: order of the axes ('' is row-major); halo: (before, after) zeros for each logical axis, or ()."""
+    """tag: order of the axes ('' is row-major); halo: (before, after) elements for each logical axis, or ().
+
+    fill: what the halo holds.
+    """
 
     tag: str = ""
     halo: tuple[tuple[int, int], ...] = ()
+    fill: int = 0
 
     def __post_init__(self) -> None:
         _terms(self.tag)
@@ -40,17 +44,19 @@ class Storage:
         if not self.has_halo:
             return self.tag or "plain"
         numbers = ".".join(f"{before}.{after}" for before, after in self.halo)
-        return f"{self.tag or 'plain'}+{numbers}"
+        fill = f":{self.fill}" if self.fill else ""
+        return f"{self.tag or 'plain'}+{numbers}{fill}"
 
     @staticmethod
     def parse(text: str) -> Storage:
         """Inverse of `str`. Raises ParseError."""
-        tag, _, numbers = text.partition("+")
+        tag, _, rest = text.partition("+")
+        numbers, _, fill = rest.partition(":")
         values = [int(n) for n in numbers.split(".")] if numbers else []
         if len(values) % 2:
             raise ParseError(f"storage '{text}': a halo needs two numbers an axis")
         halo = tuple(zip(values[::2], values[1::2], strict=True))
-        return Storage("" if tag in ("plain", "") else tag, halo)
+        return Storage("" if tag in ("plain", "") else tag, halo, int(fill or 0))
 
     @property
     def has_halo(self) -> bool:
@@ -84,16 +90,15 @@ class Storage:
         return tuple(result)
 
     def pack(self, array: np.ndarray) -> np.ndarray:
-        """A plain array laid out in this storage (contiguous, zeros in halo and block tails)."""
+        """A plain array laid out in this storage (contiguous, zeros in block tails)."""
         terms = self.terms(array.ndim)
         if not self.tag and not self.has_halo:
             return np.ascontiguousarray(array).reshape(array.shape)  # rank 0 would become rank 1
         blocks = _block_sizes(terms)
-        pads = []
-        for axis, extent in enumerate(array.shape):
-            before, after = self._halo(axis)
-            pads.append((before, after + -(extent + before + after) % blocks.get(axis, 1)))
-        padded = np.pad(array, pads) if any(map(any, pads)) else array
+        halo = [self._halo(axis) for axis in range(array.ndim)]
+        padded = np.pad(array, halo, constant_values=self.fill) if self.has_halo else array
+        tails = [(0, -extent % blocks.get(axis, 1)) for axis, extent in enumerate(padded.shape)]
+        padded = np.pad(padded, tails) if any(map(any, tails)) else padded
         split, position, at = [], {}, 0
         for axis, extent in enumerate(padded.shape):
             divisors = sorted({d for a, d, _ in terms if a == axis}, reverse=True)
@@ -156,12 +161,14 @@ PLAIN = Storage()
 class Wish:
     """Storages that a target's best template for a node reads and writes. Output halos are left to the pass.
 
-    inputs: one an operand, None where the operand's own storage is read as it is; halo: zeros that input 0
-    needs around it for the node's padding to need no guards, (before, after) a logical axis, or (); gain:
-    cycles that the wished storage of the activations is expected to save against plain ones.
+    inputs: one an operand, None where the operand's own storage is read as it is; halo: elements that input 0
+    needs around it for the node's padding to need no guards, (before, after) a logical axis, or (); fill:
+    what they hold, None where nothing reads them; gain: cycles that the wished storage of the activations is
+    expected to save against plain ones.
     """
 
     inputs: tuple[Storage | None, ...]
     output: Storage
     halo: tuple[tuple[int, int], ...] = ()
     gain: float = inf
+    fill: int | None = 0

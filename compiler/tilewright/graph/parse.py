@@ -233,6 +233,8 @@ class _Parser:
         text = self._word("a storage")
         if self._peek().text.startswith("+"):  # the halo: the lexer reads +1.1.0.0 as +1.1, .0, .0
             text += self._halo()
+            if self._accept(":"):
+                text += f":{self._next().text}"
         return self._guard(lambda: Storage.parse(text))  # type: ignore[no-any-return]
 
     def _halo(self) -> str:

@@ -6,8 +6,8 @@
    operand, or plain tensors where that takes fewer Packs; the others are packed to the same where they have
    the full shape.
 3. Everything else reads and writes plain tensors.
-4. A convolution's padding becomes a halo of its input: zeros that the input's producer writes, so that no
-   guard is left in the convolution's loops.
+4. A convolution's padding becomes a halo of its input, which the input's producer writes, so that no guard is
+   left in the convolution's loops. Of readers whose padding has other values than the first one's, it stays.
 5. A Pack of a Constant is computed at once.
 6. What a loop body captures is packed in front of the loop.
 7. Without packing, only first operands get the storage that is wished; weights stay as the model has them.
@@ -66,9 +66,7 @@ class _Choice:
         for node, decision in cut.decisions.items():
             node.notes["storage"] = _note(wishes[node], decision)
         given = {node for node, decision in cut.decisions.items() if decision.granted}
-        halos = {
-            node: wishes[node].halo for node in self.function.nodes if node in given and wishes[node].halo
-        }
+        halos = {node: wishes[node] for node in self.function.nodes if node in given and wishes[node].halo}
         changed = False
         for node in self.function.nodes:
             for body in node.bodies:
@@ -104,7 +102,7 @@ class _Choice:
         rank = len(node.outputs[0].shape)
         full = [v for v in node.inputs if v is not None and len(v.shape) == rank]
         leading = max(full, key=lambda v: (v.type.size, v.type.storage != PLAIN), default=None)
-        storage = replace(leading.type.storage, halo=()) if turned and leading is not None else PLAIN
+        storage = replace(leading.type.storage, halo=(), fill=0) if turned and leading is not None else PLAIN
         for position, value in enumerate(node.inputs):
             if value is not None and carries(node, value):
                 node.inputs[position] = self._in_storage(value, storage)
@@ -156,7 +154,7 @@ class _Choice:
         inputs = {body: body.add_input(f"{value.name}:packed", packed.type) for body in self.node.bodies}
         return inputs[self.function]
 
-    def _add_halos(self, wanted: dict[Node, tuple[tuple[int, int], ...]]) -> None:
+    def _add_halos(self, wanted: dict[Node, Wish]) -> None:
         """Case 4: the union of what all readers want becomes part of the value's storage.
 
         Not of what others agree on: inputs and outputs of functions, and operands and results of nodes with
@@ -166,22 +164,28 @@ class _Choice:
         for node in self.nodes:
             if node.bodies or operator_of(node).loops is not None:
                 shared.update(v for v in (*node.inputs, *node.outputs) if v is not None)
+        fills: dict[Value, int] = {}
+        for node, wish in wanted.items():
+            if wish.fill is not None:
+                fills.setdefault(node.operand(0), wish.fill)
         union: dict[Value, tuple[tuple[int, int], ...]] = {}
-        for node, halo in wanted.items():
-            value = node.operand(0)
-            if isinstance(value, Constant) or value in shared:
+        padded: list[Node] = []
+        for node, wish in wanted.items():
+            value, halo = node.operand(0), wish.halo
+            other = wish.fill is not None and wish.fill != fills[value]
+            if isinstance(value, Constant) or value in shared or other:
                 continue
             old = union.get(value, ((0, 0),) * len(halo))
             union[value] = tuple((max(a, c), max(b, d)) for (a, b), (c, d) in zip(old, halo, strict=True))
+            padded.append(node)
         for value, halo in union.items():
-            storage = replace(value.type.storage, halo=halo)
+            storage = replace(value.type.storage, halo=halo, fill=fills.get(value, 0))
             value.type = value.type.with_storage(storage)
             producer = value.producer
             if producer is not None and producer.op == "Pack":
                 producer.attrs["storage"] = storage
-        for node in wanted:
-            if node.operand(0) in union:
-                node.attrs["padded_by_halo"] = True
+        for node in padded:
+            node.attrs["padded_by_halo"] = True
 
 
 def _set_storage(node: Node, storage: Storage) -> None:

@@ -33,7 +33,7 @@ _TOKEN = re.compile(
     r"(?P<reason>reason \{[^\n]*\})"
     rf"|(?P<json>\{{(?:{_STRING}: {_STRING}(?:, )?)*\}})"
     rf"|(?P<name>%(?:{_STRING}|[A-Za-z0-9_.$/:\-]+))|(?P<string>{_STRING})|(?P<shape>\[[0-9,]*\])"
-    r"|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+]+)|(?P<mark>[{},\[\]])"
+    r"|(?P<mode>@[a-z]+)|(?P<word>[A-Za-z0-9_.+:\-]+)|(?P<mark>[{},\[\]])"
 )
 _SPACES = {
     "constant": Space.CONSTANT,

@@ -63,7 +63,7 @@ def lower_schedule(
 
     inputs: placeholders in parameter order, each with its storage; outputs: storages of the schedule's
     outputs.
-    Output halos are written with zeros. Raises ScheduleError when the schedule cannot be carried out.
+    Output halos are written with their fill. Raises ScheduleError when the schedule cannot be carried out.
     """
     return _Lowering(schedule.state, schedule.outputs).kernel(inputs, outputs, name)
 
@@ -98,7 +98,7 @@ class _Lowering:
                 place = self.places[id(tensor)]
                 if place.buffer not in params:
                     body = Allocate(place.buffer, body)
-        halos = [halo_zeros(p, s) for p, (_, s, role) in zip(params, ports, strict=True) if role == Role.OUT]
+        halos = [halo_fill(p, s) for p, (_, s, role) in zip(params, ports, strict=True) if role == Role.OUT]
         body = simplify(seq(*halos, body), Bounds())
         return Kernel(name, tuple(params), tuple(roles), body)
 
@@ -336,8 +336,8 @@ def _inline(state: State) -> None:
             consumer.stage.bodies = tuple(map_reads(body, rule) for body in consumer.stage.bodies)
 
 
-def halo_zeros(buffer: Buffer, storage: Storage) -> Stmt | None:
-    """Loops that write zeros to the halo of a tensor in memory.
+def halo_fill(buffer: Buffer, storage: Storage) -> Stmt | None:
+    """Loops that write the halo of a tensor in memory.
 
     Works a memory axis at a time: the slabs before and after the interior, over the interior of the axes
     before it and the whole of those after it, so that no element is written twice.
@@ -357,11 +357,13 @@ def halo_zeros(buffer: Buffer, storage: Storage) -> Stmt | None:
     for at, (before, after) in enumerate(margins):
         for start, width in ((0, before), (buffer.shape[at] - after, after)):
             if width:
-                slabs.append(_slab(buffer, margins, at, start, width))
+                slabs.append(_slab(buffer, margins, at, start, width, storage.fill))
     return seq(*slabs)
 
 
-def _slab(buffer: Buffer, margins: Sequence[tuple[int, int]], at: int, start: int, width: int) -> Stmt:
+def _slab(
+    buffer: Buffer, margins: Sequence[tuple[int, int]], at: int, start: int, width: int, fill: int
+) -> Stmt:
     indices: list[Expr] = []
     loops: list[tuple[Var, int, LoopKind]] = []
     for axis, (extent, (before, after)) in enumerate(zip(buffer.shape, margins, strict=True)):
@@ -377,7 +379,7 @@ def _slab(buffer: Buffer, margins: Sequence[tuple[int, int]], at: int, start: in
         else:
             loops.append((var, count, LoopKind.SERIAL))
             indices.append(add(var, const(first)))
-    result: Stmt = Store(buffer, tuple(indices), const(0, buffer.dtype))
+    result: Stmt = Store(buffer, tuple(indices), const(fill, buffer.dtype))
     for var, count, kind in reversed(loops):
         result = For(var, const(count), result, kind)
     return result
