@@ -11,21 +11,23 @@ from numpy.lib.stride_tricks import as_strided
 from tilewright.dtypes import DType
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, const, floordiv, logical_and, mul, read, select
-from tilewright.ops.declaration import FLOATS, operator, required, same_dtype, wide
+from tilewright.ops.declaration import FLOATS, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
-from tilewright.ops.reading import WIDE, accumulated, product_dtype, widened
+from tilewright.ops.reading import BYTES, WIDE, factor, product_dtype, widened
 from tilewright.ops.windows import Window, pad_for, tap_view, windows
 from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
-_TYPES = (*FLOATS, "i32")
+_SUMS = (*FLOATS, "i32")
+_FACTORS = (*_SUMS, *BYTES)
 WORKING_BYTES = 32 << 20  # of the matrix of patches that the NumPy evaluation builds at once
 
 
 def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     x, w, bias = required(types, 0), required(types, 1), types[2]
-    same_dtype("Conv", types[:2])
-    dtype = product_dtype("Conv", x.dtype, bias, attrs)
+    dtype = product_dtype("Conv", x, w, bias, attrs)
+    if attrs["pad_value"] and not x.dtype.is_integer:
+        raise VerifyError(f"Conv: padding with {attrs['pad_value']} is for integers, found {x.dtype}")
     group = attrs["group"]
     if x.rank < 3 or w.rank != x.rank:
         raise VerifyError(
@@ -42,10 +44,12 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
     return (TensorType(dtype, (x.shape[0], w.shape[0], *(a.outputs for a in over))),)
 
 
-def convolve(x: np.ndarray, w: np.ndarray, over: Sequence[Window], group: int) -> np.ndarray:
+def convolve(
+    x: np.ndarray, w: np.ndarray, over: Sequence[Window], group: int, pad_value: int = 0
+) -> np.ndarray:
     """The convolution of x [N, C, ...] with w [O, C/group, ...]; half types accumulate in float32."""
     work = wide(x.dtype)
-    padded = pad_for(x.astype(work, copy=False), over, 0)
+    padded = pad_for(x.astype(work, copy=False), over, pad_value)
     weights = w.astype(work, copy=False)
     by_taps = w.shape[1] == 1 and group > 1
     result = _by_taps(padded, weights, over) if by_taps else _by_patches(padded, weights, over, group)
@@ -96,7 +100,7 @@ def _evaluate(arrays: Sequence[np.ndarray | None], attrs: Attrs) -> tuple[np.nda
     x, w = (widened(required(arrays, position), attrs) for position in (0, 1))
     bias = arrays[2]
     over = windows("Conv", x.shape, w.shape[2:], attrs)
-    result = convolve(x, w, over, attrs["group"])
+    result = convolve(x, w, over, attrs["group"], attrs["pad_value"])
     if bias is not None:
         result = result + bias.reshape(-1, *(1 for _ in over))
     return (result,)
@@ -121,9 +125,9 @@ def _compute(
         value = read(x, [n, source, *positions])
         if not attrs["padded_by_halo"]:
             guards = [g for a, p in zip(over, positions, strict=True) for g in a.guards(p)]
-            value = select(logical_and(*guards), value, const(0, x.dtype))
+            value = select(logical_and(*guards), value, const(attrs["pad_value"], x.dtype))
         weight = read(w, [o, channel.var, *(t.var for t in taps)])
-        return sum_over(mul(accumulated(value), accumulated(weight)), *taps, channel)
+        return sum_over(mul(factor(value), factor(weight)), *taps, channel)
 
     result = compute(types[0].shape, element, "conv")
     return (finished(result, bias, types[0].dtype, "conv"),)
@@ -146,8 +150,8 @@ def finished(total: Tensor, bias: Tensor | None, dtype: DType, name: str) -> Ten
 operator(
     "Conv",
     "convolution (cross-correlation) of 1 to 3 spatial axes, with groups; i32 sums are exact",
-    [Operand("x", _TYPES), Operand("w", _TYPES), Operand("b", _TYPES, optional=True)],
-    [Operand("y", _TYPES)],
+    [Operand("x", _FACTORS), Operand("w", _FACTORS), Operand("b", _SUMS, optional=True)],
+    [Operand("y", _SUMS)],
     _infer,
     _evaluate,
     {
@@ -156,6 +160,7 @@ operator(
         "pads": Attr("ints"),
         "group": Attr("int", 1),
         "padded_by_halo": Attr("bool", False),
+        "pad_value": Attr("int", 0),
         "wide": WIDE,
     },
     Fusion.COMPLEX,

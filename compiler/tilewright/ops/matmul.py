@@ -9,13 +9,14 @@ import numpy as np
 from tilewright.dtypes import F64
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, add, cast, mul, read
-from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, same_dtype, wide
+from tilewright.ops.declaration import FLOATS, broadcast_shape, operator, required, wide
 from tilewright.ops.operator import Attr, Attrs, Fusion, Operand
 from tilewright.ops.reading import (
+    BYTES,
     WIDE,
-    accumulated,
     broadcast_matrix,
     broadcast_read,
+    factor,
     product_dtype,
     widened,
 )
@@ -23,10 +24,10 @@ from tilewright.tensor.ir import Tensor, compute, reduce_axis, sum_over
 from tilewright.types import TensorType
 
 _TYPES = (*FLOATS, "i32", "i64", "u32", "u64")
+_FACTORS = (*_TYPES, *BYTES)
 
 
 def _matmul_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
-    same_dtype("MatMul", types)
     a, b = required(types, 0), required(types, 1)
     if not a.rank or not b.rank:
         raise VerifyError("MatMul: an operand is a scalar; use Mul")
@@ -36,7 +37,7 @@ def _matmul_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[Ten
     batch = broadcast_shape("MatMul", a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2:-1] if a.rank > 1 else ()
     columns = b.shape[-1:] if b.rank > 1 else ()
-    return (TensorType(product_dtype("MatMul", a.dtype, None, attrs), (*batch, *rows, *columns)),)
+    return (TensorType(product_dtype("MatMul", a, b, None, attrs), (*batch, *rows, *columns)),)
 
 
 def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -64,7 +65,7 @@ def _matmul_compute(
         column = i[len(batch) + rows :]
         left = broadcast_matrix(a, batch, [*row, k.var])
         right = broadcast_matrix(b, batch, [k.var, *column])
-        return sum_over(mul(accumulated(left), accumulated(right)), k)
+        return sum_over(mul(factor(left), factor(right)), k)
 
     total = compute(types[0].shape, element, "matmul")
     dtype = types[0].dtype
@@ -76,7 +77,7 @@ def _matmul_compute(
 operator(
     "MatMul",
     "matrix product as numpy.matmul: vectors, matrices, broadcast stacks",
-    [Operand("a", _TYPES), Operand("b", _TYPES)],
+    [Operand("a", _FACTORS), Operand("b", _FACTORS)],
     [Operand("y", _TYPES)],
     _matmul_infer,
     _matmul_evaluate,
@@ -88,8 +89,7 @@ operator(
 
 def _gemm_infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType, ...]:
     a, b, c = required(types, 0), required(types, 1), types[2]
-    same_dtype("Gemm", types[:2])
-    dtype = product_dtype("Gemm", a.dtype, c, attrs)
+    dtype = product_dtype("Gemm", a, b, c, attrs)
     if a.rank != 2 or b.rank != 2:
         raise VerifyError(f"Gemm: operands have ranks {a.rank} and {b.rank}, expected 2 and 2")
     rows, inner = a.shape[::-1] if attrs["transA"] else a.shape
@@ -132,7 +132,7 @@ def _gemm_compute(
     def element(i: Expr, j: Expr) -> Expr:
         left = read(a, [k.var, i] if attrs["transA"] else [i, k.var])
         right = read(b, [j, k.var] if attrs["transB"] else [k.var, j])
-        return sum_over(mul(accumulated(left), accumulated(right)), k)
+        return sum_over(mul(factor(left), factor(right)), k)
 
     total = compute(types[0].shape, element, "gemm")
     added = c if attrs["beta"] != 0 else None

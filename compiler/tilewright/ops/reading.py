@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.dtypes import F32, DType
+from tilewright.dtypes import F32, I32, DType
 from tilewright.errors import VerifyError
 from tilewright.expr import Expr, cast, const, read
-from tilewright.ops.declaration import wide
+from tilewright.ops.declaration import same_dtype
 from tilewright.ops.operator import Attr, Attrs
 from tilewright.tensor.ir import Tensor
 from tilewright.types import TensorType
 
-WIDE = Attr("bool", False)  # of products of a half type: the result is not rounded to it, but stays float32
+# Of products of a half type: the result is not rounded to it, but stays float32. Products of bytes, signed or
+# not, must have it: their result is i32.
+WIDE = Attr("bool", False)
+BYTES = ("i8", "u8")
 
 
 def broadcast_read(tensor: Tensor, indices: Sequence[Expr]) -> Expr:
@@ -41,17 +44,31 @@ def accumulated(e: Expr) -> Expr:
     return cast(e, accumulator(e.dtype))
 
 
-def product_dtype(name: str, factors: DType, added: TensorType | None, attrs: Attrs) -> DType:
-    """The element type of a sum of products, of factors of one type, and of what is added to it.
+def sum_type(factor: DType) -> DType:
+    """The type in which products of such factors are added up: i32 for bytes, else as `accumulator`."""
+    return I32 if factor.name in BYTES else accumulator(factor)
 
-    Raises VerifyError when the added operand has another type.
+
+def factor(e: Expr) -> Expr:
+    """A factor of a product in the type in which products are added up."""
+    return cast(e, sum_type(e.dtype))
+
+
+def product_dtype(name: str, a: TensorType, b: TensorType, added: TensorType | None, attrs: Attrs) -> DType:
+    """The element type of a sum of products of two operands, and of what is added to it.
+
+    Raises VerifyError when the operands or what is added have types that do not go together.
     """
-    dtype = accumulator(factors) if attrs["wide"] else factors
+    if {a.dtype.name, b.dtype.name} - {*BYTES}:
+        same_dtype(name, [a, b])
+    elif not attrs["wide"]:
+        raise VerifyError(f"{name}: the attribute 'wide' is required for operands of {a.dtype} and {b.dtype}")
+    dtype = sum_type(a.dtype) if attrs["wide"] else a.dtype
     if added is not None and added.dtype != dtype:
-        raise VerifyError(f"{name}: operands have element types {factors} and {added.dtype}")
+        raise VerifyError(f"{name}: operands have element types {a.dtype} and {added.dtype}")
     return dtype
 
 
 def widened(factor: np.ndarray, attrs: Attrs) -> np.ndarray:
     """An operand of a product in the type of the result."""
-    return factor.astype(wide(factor.dtype), copy=False) if attrs["wide"] else factor
+    return factor.astype(sum_type(DType.of(factor.dtype)).numpy, copy=False) if attrs["wide"] else factor

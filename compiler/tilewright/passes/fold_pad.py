@@ -106,7 +106,8 @@ def _window(node: Node) -> list[int]:
 
 
 def _conv(node: Node, pad: Node, outer: Pads) -> Changed | None:
-    if not _is_zero(pad) or attributes(node)["padded_by_halo"]:
+    attrs = attributes(node)
+    if not _is_zero(pad) or attrs["padded_by_halo"] or attrs["pad_value"]:
         return None
     return {"pads": _sum(_own_pads(node, len(outer) // 2), outer)}
 

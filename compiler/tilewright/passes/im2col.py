@@ -21,8 +21,8 @@ class Im2col(FunctionPass):
     1. weights that are constants are put in order at once, others by Transpose and Reshape:
            Conv(x, w, b) {pads=...}    ->  Conv(Patches(x) {kernel_shape=..., pads=...}, w', b)
     2. groups: the channels of a group's patches lie side by side, so the product keeps its groups
-    3. left alone: what is a product already (one tap, stride 1, no padding), and depthwise convolutions,
-       whose products have a depth of one channel
+    3. left alone: what is a product already (one tap, stride 1, no padding), depthwise convolutions, whose
+       products have a depth of one channel, and padding other than 0
 
     The product stands as a 1x1 convolution: its rows are pixels, its depth the patches' channels. So it keeps
     template, packed weights and fusion of any other, and its result needs no transposition. Run before
@@ -47,7 +47,7 @@ def suits(node: Node) -> bool:
     one_tap = all(n == 1 for n in (*weights[2:], *(attrs["strides"] or ())))
     product = one_tap and not any(attrs["pads"] or ())
     depthwise = attrs["group"] > 1 and weights[1] == 1
-    return not product and not depthwise
+    return not product and not depthwise and not attrs["pad_value"]
 
 
 def _rewrite(editor: Editor, node: Node) -> None:
