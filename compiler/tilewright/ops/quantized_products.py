@@ -16,6 +16,7 @@ from tilewright.ops.quantization import as_type, saturated, saturated_numpy
 from tilewright.ops.windows import windows
 from tilewright.types import TensorType
 
+ALGORITHM = "int8"  # of a product of i32: by bytes, see passes/narrow_products.py
 _BYTES = ("i8", "u8")
 _SCALES = ("f32", "f16", "bf16")
 _WINDOW = ("strides", "dilations", "pads", "group")

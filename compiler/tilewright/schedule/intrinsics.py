@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.dtypes import BF16, F32
+from tilewright.dtypes import BF16, F32, I8, I32, U8
 from tilewright.errors import ScheduleError
 from tilewright.expr import Expr, Read, Var, cast, children, const, substitute
 from tilewright.loops.affine import Bounds, Linear, linear
@@ -44,6 +44,14 @@ def _dot_pairs(extents: Sequence[int]) -> Tensor:
     return compute((columns,), lambda i: sum_over(cast(x[j.var], F32) * cast(w[i, j.var], F32), j), "y")
 
 
+def _dot_quads(extents: Sequence[int]) -> Tensor:
+    """y[i] = sum over j of i32(x[j]) * i32(w[i, j]), of bytes without and with a sign."""
+    columns, depth = extents
+    x, w = placeholder((depth,), U8, "x"), placeholder((columns, depth), I8, "w")
+    j = reduce_axis(depth, "j")
+    return compute((columns,), lambda i: sum_over(cast(x[j.var], I32) * cast(w[i, j.var], I32), j), "y")
+
+
 def _dot_tile(extents: Sequence[int]) -> Tensor:
     """y[i, j] = sum over p, q of f32(x[i, 2 p + q]) * f32(w[p, 2 j + q]), of bf16 operands."""
     rows, columns, pairs, pair = extents
@@ -74,6 +82,7 @@ INTRINSICS = {
     for i in (
         Intrinsic("transpose", 2, _transposed),
         Intrinsic("dot_pairs", 2, _dot_pairs),
+        Intrinsic("dot_quads", 2, _dot_quads),
         Intrinsic("dot_tile", 4, _dot_tile, reset="zero_tile"),
         Intrinsic("zero_tile", 2, _zero_tile),
         Intrinsic("store_tile", 2, _store_tile),

@@ -47,7 +47,11 @@ SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
 _MAX_UNROLLED = 1024
 # Code rules of intrinsics; each says whether it wrote the loop, which is written as any other if not.
-_RULES = {"transpose": codegen_transpose.rule, "dot_pairs": codegen_dot.rule, **codegen_tile.RULES}
+_RULES = {
+    "transpose": codegen_transpose.rule,
+    **dict.fromkeys(codegen_dot.DOTS, codegen_dot.rule),
+    **codegen_tile.RULES,
+}
 
 
 def kernel_text(kernel: Kernel, machine: Machine) -> str:

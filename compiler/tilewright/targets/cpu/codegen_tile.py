@@ -29,7 +29,7 @@ from tilewright.loops.ir import Allocate, Buffer, For, LoopKind, Store, walk
 from tilewright.targets.cpu.codegen_address import Evaluate, element_pointer, flat_index
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_context import Context, Pointer, Tiles
-from tilewright.targets.cpu.codegen_dot import PAIR, factors
+from tilewright.targets.cpu.codegen_dot import PAIR, PAIRS, factors
 from tilewright.targets.cpu.tile_file import FEATURES, TileShape
 
 _BYTE = "i8"
@@ -186,7 +186,7 @@ def _number(context: Context, nest: _Nest, buffer: Buffer, indices: Sequence[Exp
 
 def _factors(nest: _Nest) -> tuple[_Matrix, _Matrix] | None:
     """x and w of a sum of products in the form above."""
-    reads = factors(nest.step)
+    reads = factors(nest.step, PAIRS)
     if nest.axes[3][1] != PAIR or reads is None:
         return None
     x = _matrix(reads[0].source, reads[0].indices, nest, (None, 0, PAIR, 1))

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from math import inf, prod
 from string import ascii_lowercase
 
-from tilewright.dtypes import BF16, F32
+from tilewright.dtypes import BF16, F32, I8, I32, U8, DType
 from tilewright.graph.ir import Constant, Node
 from tilewright.machine import Machine
-from tilewright.ops import planes
+from tilewright.ops import planes, quantized_products
 from tilewright.ops.declaration import attributes
 from tilewright.ops.windows import windows
 from tilewright.ops.winograd import suits, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
-from tilewright.targets.cpu.codegen_dot import FEATURES as DOT_PAIRS
-from tilewright.targets.cpu.codegen_dot import PAIR
+from tilewright.targets.cpu.codegen_dot import PAIR, PAIRS, QUAD, QUADS
 from tilewright.targets.cpu.schedules import amx_blocks
 from tilewright.targets.cpu.schedules.amx_blocks import Blocks, blocks_for
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
@@ -36,6 +35,8 @@ FEW_ROWS = 8
 # Modes that use planes of bf16. By emulation their error keeps the contract of fp32 too; fp32 takes them
 # when that, and a gain, are measured on a processor with AMX.
 IN_PLANES = ("fp32-fast",)
+# Instructions for a vector of products and its sum: multiplication of i32 takes two, bytes are widened first.
+I32_PRODUCT, BYTE_PRODUCT = 3, 3
 PACK = 0.6  # cycles of a transposition for an element
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
@@ -69,25 +70,35 @@ class CpuCosts:
         x, w, y = node.operand(0), node.operand(1), node.output
         attrs = attributes(node)
         rank, group = len(x.shape), attrs["group"]
-        pairs = x.dtype == BF16 and attrs["wide"]
-        if x.dtype != F32 and not pairs:
+        terms = self._terms(x.dtype, w.dtype, attrs["wide"])
+        if not terms:
             return None
         last, over = channels_last(rank), windows("Conv", x.shape, w.shape[2:], attrs)
         halo = _halo([(a.before, a.after) for a in over], channel_gap(x.type, over[-1], self.machine))
+        fill = attrs["pad_value"] if any(attrs["pads"] or ()) else None
         if group == x.shape[1] == w.shape[0]:
             spatial = ascii_lowercase[2:rank]
             gain = WINDOW_GAIN if all(a.stride == 1 for a in over) else STRIDED_GAIN
             gain *= self._vectors(y.type.size) * w.type.size / w.shape[0]
-            return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain)
-        depth, columns, lanes = w.type.size // w.shape[0], w.shape[0] // group, self.machine.lanes(32)
-        blocks = self._blocks(node) if pairs else None
+            return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain, fill)
+        depth, columns = w.type.size // w.shape[0] // terms, w.shape[0] // group
+        lanes = self.machine.lanes(32)
+        blocks = self._blocks(node) if terms == PAIR else None
         best = tile_for(y.shape[2:], columns, depth, self.machine).vectors
         width = blocks.columns if blocks else panel_vectors(best, columns, group, lanes) * lanes
-        if not width:
+        if not width or w.shape[1] % terms:
             return None
-        gain = inf if pairs else PRODUCT_GAIN * depth * self._vectors(y.type.size)
-        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", width, pairs)
-        return Wish((last, packed, None), last, halo, gain)
+        gain = PRODUCT_GAIN * depth * self._vectors(y.type.size) if terms == 1 else inf
+        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", width, terms)
+        return Wish((last, packed, None), last, halo, gain, fill)
+
+    def _terms(self, x: DType, w: DType, wide: bool) -> int:
+        """How many terms of a product the template adds at once; 0 where there is no template."""
+        if wide and (x, w) == (U8, I8):
+            return QUAD if QUADS.on(self.machine) else 0
+        if wide and (x, w) == (BF16, BF16):
+            return PAIR
+        return int((x, w) == (F32, F32))
 
     def _winograd(self, node: Node) -> Wish:
         """As a convolution; the halo also covers the windows of tiles that hang over the edge."""
@@ -102,6 +113,8 @@ class CpuCosts:
 
     def algorithms(self, node: Node) -> Mapping[str, float]:
         """Cycles of the multiply-adds of a product, and of what an algorithm needs besides."""
+        if node.operand(0).dtype == I32:
+            return self._of_bytes(node)
         if node.operand(0).dtype != F32:
             return {}
         depth = _depth(node)
@@ -147,9 +160,32 @@ class CpuCosts:
             return None
         return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, copies * _depth(node), self.machine)
 
+    def _of_bytes(self, node: Node) -> Mapping[str, float]:
+        """Products of i32, and of the bytes that they were cast from; what is cast is written and read."""
+        if not self._has_quads(node):
+            return {}
+        x, vectors = node.operand(0).type, self._vectors(node.output.type.size) * _depth(node)
+        depthwise = node.op == "Conv" and attributes(node)["group"] > 1 and node.operand(1).shape[1] == 1
+        return {
+            "direct": vectors * I32_PRODUCT / UNITS + 2 * x.bytes / BYTES,
+            quantized_products.ALGORITHM: vectors * (BYTE_PRODUCT if depthwise else 1 / QUAD) / UNITS,
+        }
+
+    def _has_quads(self, node: Node) -> bool:
+        """Whether a product of bytes has a template."""
+        weights = node.operand(1)
+        if not QUADS.on(self.machine):
+            return False
+        if node.op == "MatMul":
+            return len(weights.shape) == 2 and len(node.operand(0).shape) > 1
+        group, lanes = attributes(node)["group"], self.machine.lanes(32)
+        depthwise = group == weights.shape[0] == node.operand(0).shape[1]
+        fits = weights.shape[1] % QUAD == 0 and panel_vectors(1, weights.shape[0] // group, group, lanes)
+        return node.op == "Conv" and (group == 1 or depthwise or bool(fits))
+
     def _has_pairs(self, node: Node) -> bool:
         """Whether a product from pairs of bf16 has a template and gains."""
-        if not all(map(self.machine.has, DOT_PAIRS)) or node.attrs.get("transA"):
+        if not PAIRS.on(self.machine) or node.attrs.get("transA"):
             return False
         weights = node.operand(1)
         if self.machine.units.get(amx_blocks.UNIT) and node.output.type.size >= FEW_ROWS * _columns(node):
@@ -174,25 +210,27 @@ class CpuCosts:
 
     def _product(self, node: Node) -> Wish | None:
         a, b, y = node.operand(0), node.operand(1), node.output
-        pairs = b.dtype == BF16 and attributes(node)["wide"]
-        if (b.dtype != F32 and not pairs) or len(b.shape) != 2 or len(a.shape) < 2:
+        terms = self._terms(a.dtype, b.dtype, attributes(node)["wide"])
+        if not terms or len(b.shape) != 2 or len(a.shape) < 2:
             return None
         transposed = bool(node.attrs.get("transB", 0))
-        depth = b.shape[1] if transposed else b.shape[0]
+        depth, rest = divmod(b.shape[1] if transposed else b.shape[0], terms)
+        if rest:
+            return None
         row = long_row_axis(y.shape, range(len(y.shape) - 1))
         tile = tile_for(y.shape[row : row + 1], y.shape[-1], depth, self.machine)
-        blocks = self._blocks(node) if pairs else None
+        blocks = self._blocks(node) if terms == PAIR else None
         width = blocks.columns if blocks else tile.vectors * self.machine.lanes(32)
         order, column = ("ab", "a") if transposed else ("ba", "b")
-        return Wish((PLAIN, panels(order, column, width, pairs), PLAIN), PLAIN)
+        return Wish((PLAIN, panels(order, column, width, terms), PLAIN), PLAIN)
 
 
-def panels(order: str, column: str, width: int, pairs: bool) -> Storage:
-    """Weights in blocks of `width` columns; pairs: two rows, along the last axis of `order`, side by side."""
+def panels(order: str, column: str, width: int, terms: int) -> Storage:
+    """Weights in blocks of `width` columns; `terms` rows, along the last axis of `order`, side by side."""
     blocked = order.replace(column, column.upper())
-    if not pairs:
+    if terms == 1:
         return Storage(f"{blocked}{width}{column}")
-    return Storage(f"{blocked[:-1]}{blocked[-1].upper()}{width}{column}{PAIR}{order[-1]}")
+    return Storage(f"{blocked[:-1]}{blocked[-1].upper()}{width}{column}{terms}{order[-1]}")
 
 
 def _columns(node: Node) -> int:

@@ -11,7 +11,7 @@ from tilewright.loops.affine import Bounds, Linear, linear
 from tilewright.loops.size import gathers
 from tilewright.lower.target import Group
 from tilewright.schedule.schedule import Schedule
-from tilewright.targets.cpu.codegen_dot import PAIR
+from tilewright.targets.cpu.codegen_dot import DOTS
 from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 from tilewright.types import TensorType
 
@@ -148,15 +148,15 @@ def tile_sums(frame: Frame, rank: int, contiguous: int, lanes: int, unroll_terms
         s.compute_at(frame.partial, frame.sums, reduce_axes(s, frame.sums)[-1])
 
 
-def tile_dots(frame: Frame, contiguous: int, lanes: int) -> None:
-    """As `tile_sums` where both operands hold pairs of bf16 terms side by side; sums are not in blocks: what
-    rounding the operands costs is more.
+def tile_dots(frame: Frame, contiguous: int, lanes: int, intrinsic: str) -> None:
+    """As `tile_sums` where both operands hold the terms of a dot product side by side; sums are not in
+    blocks: what rounding the operands to bf16 costs is more, and sums of integers are exact.
     """
     s = frame.schedule
     *outer, last = reduce_axes(s, frame.sums)
-    pairs, _ = s.split(frame.sums, last, PAIR)
-    lane = _write_out(s, frame.sums, contiguous, lanes, [*outer, pairs])
-    s.tensorize(frame.sums, lane, "dot_pairs")
+    steps, _ = s.split(frame.sums, last, DOTS[intrinsic].terms)
+    lane = _write_out(s, frame.sums, contiguous, lanes, [*outer, steps])
+    s.tensorize(frame.sums, lane, intrinsic)
 
 
 def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:

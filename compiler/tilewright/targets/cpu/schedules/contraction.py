@@ -16,7 +16,7 @@ from math import prod
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
-from tilewright.targets.cpu.codegen_dot import PAIR
+from tilewright.targets.cpu.codegen_dot import DOTS, PAIR
 from tilewright.targets.cpu.schedules.common import (
     PRODUCTS,
     axis,
@@ -33,17 +33,24 @@ from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
 from tilewright.targets.cpu.schedules.unpacked import unpacked_vectors
 
 COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs over columns
+_DOT_OF = {dot.terms: name for name, dot in DOTS.items()}
 
 
 def panel_width(storage: Storage) -> int:
-    """Columns in a block of a packed operand, in pairs of rows or not; 0 when it is not packed."""
+    """Columns in a block of a packed operand, rows side by side or not; 0 when it is not packed."""
     blocks = _blocks(storage)
-    return blocks[0] if len(blocks) == 1 or blocks[1:] == [PAIR] else 0
+    return blocks[0] if len(blocks) == 1 or terms_of(storage) else 0
+
+
+def terms_of(storage: Storage) -> int:
+    """How many rows of a packed operand lie side by side, for an intrinsic; 0 where each lies apart."""
+    blocks = _blocks(storage)
+    return blocks[1] if len(blocks) == 2 and blocks[1] in _DOT_OF else 0
 
 
 def in_pairs(storage: Storage) -> bool:
     """Whether a packed operand holds pairs of rows side by side, for `dot_pairs`."""
-    return _blocks(storage)[1:] == [PAIR]
+    return terms_of(storage) == PAIR
 
 
 def _blocks(storage: Storage) -> list[int]:
@@ -79,14 +86,14 @@ def column_of(group: Group) -> int:
 
 def schedule(group: Group, machine: Machine) -> Choice:
     """The template's default: the tile of the analytic model, panels as packed."""
-    pairs = any(in_pairs(t.storage) for t in group.input_types)
-    frame = start(group, work(group) if pairs else PRODUCTS)
+    terms = max(terms_of(t.storage) for t in group.input_types)
+    frame = start(group, work(group) if terms else PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
     rank, column, lanes = len(shape), column_of(group), machine.lanes(32)
     rows = [p for p in range(rank) if p != column]
     inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
-    depth = work(group) // max(1, prod(shape))
+    depth = work(group) // max(1, prod(shape)) // max(1, terms)
     packed = next((panel_width(t.storage) for t in group.input_types if panel_width(t.storage)), 0)
     best = tile_for([shape[p] for p in inner], shape[column], depth, machine).vectors
     width = packed or lanes * unpacked_vectors(group, column, machine, best)
@@ -119,8 +126,8 @@ def schedule(group: Group, machine: Machine) -> Choice:
     over = run_parallel(s, result, extents, order, work(group))
     share_values(frame, order[-1], column, lanes)
     s.compute_at(sums, result, order[-1])
-    if pairs:
-        tile_dots(frame, column, lanes)
+    if terms:
+        tile_dots(frame, column, lanes, _DOT_OF[terms])
     else:
         tile_sums(frame, rank, column, lanes)
     knobs = described(rows="x".join(map(str, factors)), vectors=vectors, columns=width, parallel=over)
