@@ -17,6 +17,7 @@ from tilewright.passes.fuse import Fuse
 from tilewright.passes.identity import Identity
 from tilewright.passes.im2col import Im2col
 from tilewright.passes.lower import Lower
+from tilewright.passes.narrow_products import NarrowProducts
 from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
@@ -76,7 +77,8 @@ def passes_for(level: int, without: tuple[str, ...], target: Target) -> tuple[Pa
 def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass, ...]:
     """What -O3 adds: the algorithms of products, then storages, as the target wishes.
 
-    Winograd's template and products of bf16 need the storages that they wish for, packed weights included.
+    Winograd's template and products of bf16 or bytes need the storages that they wish for, packed weights
+    included.
     """
     if level < 3:
         return ()
@@ -87,7 +89,7 @@ def _choices(level: int, without: tuple[str, ...], target: Target) -> tuple[Pass
     elif packed and "winograd" not in without:
         algorithms = (Winograd(target),)
     if packed:
-        algorithms = (*algorithms, RoundOperands(target), SplitPrecision(target))
+        algorithms = (*algorithms, NarrowProducts(target), RoundOperands(target), SplitPrecision(target))
     if "storage" in without:
         return algorithms
     return (*algorithms, ChooseStorage(target, packing=packed), Dce())

@@ -25,11 +25,12 @@ def reason_rows(segment: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def _algorithm(note: dict[str, Any] | None) -> str:
-    """The chosen one first."""
+    """The chosen one first; last, why it is not the one of fewest cycles."""
     if note is None:
         return ""
     ordered = sorted(note["cycles"].items(), key=lambda item: item[0] != note["chosen"])
-    return ", ".join(f"{name} {cycles:,}" for name, cycles in ordered)
+    cycles = ", ".join(f"{name} {cycles:,}" for name, cycles in ordered)
+    return f"{cycles}; {note['reason']}" if "reason" in note else cycles
 
 
 def _storage(note: dict[str, Any] | None) -> tuple[str, str, str, str]:

@@ -21,6 +21,7 @@ from tilewright.passes.fuse import Fuse
 from tilewright.passes.identity import Identity
 from tilewright.passes.im2col import Im2col
 from tilewright.passes.lower import Lower
+from tilewright.passes.narrow_products import NarrowProducts
 from tilewright.passes.round_operands import RoundOperands
 from tilewright.passes.simplify_reshape import SimplifyReshape
 from tilewright.passes.simplify_transpose import SimplifyTranspose
@@ -51,7 +52,7 @@ PASSES: dict[str, type[Pass]] = {
 
 # Passes that do nothing without the answers of a target.
 PASSES_FOR_A_TARGET: dict[str, type[Pass]] = {
-    kind.name: kind for kind in (Winograd, RoundOperands, SplitPrecision, ChooseStorage)
+    kind.name: kind for kind in (Winograd, NarrowProducts, RoundOperands, SplitPrecision, ChooseStorage)
 }
 
 _ONE = re.compile(r"\s*([A-Za-z_][\w-]*)\s*(?:\{([^{}]*)\})?\s*(,|\Z)")
