@@ -6,20 +6,24 @@ textbook bound of its own rounding (`_local`): n units of the sum of the absolut
 few units of the result for a function. The units are those of the result's element type. The largest
 deviation of the noisy evaluations, times SAFETY, is the bound; an element's is at least the tensor's mean.
 Nodes that only move or choose elements add nothing, whole numbers and truth values must be equal.
+
+A `Licence` says what an engine may do beyond that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import F32
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.declaration import attributes
 from tilewright.ops.evaluate import evaluate_function
-from tilewright.ops.operator import operator_of
+from tilewright.ops.operator import Fusion, operator_of
 
 SAMPLES = 3
 SAFETY = 8.0
@@ -40,24 +44,35 @@ LINEAR = frozenset((
     "ReduceSumSquare", "AveragePool", "GlobalAveragePool", "CumSum", "Add", "Sub", "Mul",
 ))  # fmt: skip
 ROWS = frozenset(("Softmax", "LogSoftmax", "ReduceLogSumExp", "ReduceL2", "LpPool", "ReduceProd"))
-OF_ONE = frozenset(("Sigmoid",))  # functions that ONNX Runtime computes to units of 1, not of the result
 CENTRED = frozenset(("LayerNormalization", "GroupNormalization", "BatchNormalization"))
+
+
+@dataclass(frozen=True)
+class Licence:
+    """of_one: operators whose results may be off by units of 1, not of the result; operands: the relative
+    error of any float32 value that is read; transforms: how much more Winograd's transforms add to an error.
+    """
+
+    of_one: frozenset[str] = frozenset()
+    operands: float = 0.0
+    transforms: float = 4.0
+
+
+OURS = Licence()
+PEER = Licence(of_one=frozenset(("Sigmoid",)))  # of ONNX Runtime
+MODES = {"fp32-fast": Licence(transforms=64.0), "bf16": Licence(operands=2.0**-9)}  # docs/precision.md
 
 Arrays = Sequence[np.ndarray | None]
 Bounds = dict[str, tuple[np.ndarray, np.ndarray | None]]
 
 
-def bounds(function: Function, feeds: Mapping[str, np.ndarray], seed: int, peer: bool = False) -> Bounds:
-    """By output: the float64 values, and how far from them a right result may lie; None: not at all.
-
-    peer: for ONNX Runtime, see OF_ONE.
-    """
-    of_one = OF_ONE if peer else frozenset()
+def bounds(function: Function, feeds: Mapping[str, np.ndarray], seed: int, licence: Licence = OURS) -> Bounds:
+    """By output: the float64 values, and how far from them a right result may lie; None: not at all."""
     wide = np.dtype(np.float64)
     with np.errstate(all="ignore"):
         centre = evaluate_function(function, feeds, wide)
         noisy = [
-            evaluate_function(function, feeds, wide, _Noise(function, feeds, seed + 7919 * k, of_one))
+            evaluate_function(function, feeds, wide, _Noise(function, feeds, seed + 7919 * k, licence))
             for k in range(SAMPLES)
         ]
     found: Bounds = {}
@@ -81,10 +96,10 @@ class _Noise:
     """The hook of a noisy evaluation: replaces the results of nodes that round."""
 
     def __init__(
-        self, function: Function, feeds: Mapping[str, np.ndarray], seed: int, of_one: frozenset[str]
+        self, function: Function, feeds: Mapping[str, np.ndarray], seed: int, licence: Licence
     ) -> None:
         self.random = np.random.default_rng(seed)
-        self.of_one = of_one
+        self.licence = licence
         self.values: dict[Value, np.ndarray] = {}
         for placeholder in function.inputs:
             array = feeds[placeholder.name]
@@ -92,9 +107,14 @@ class _Noise:
 
     def __call__(self, node: Node, results: Sequence[np.ndarray]) -> None:
         assert isinstance(results, list)
-        if node.op not in CHOOSING and node.output.dtype.is_float:
+        if self._rounds(node):
             results[0] = self._disturbed(node, results[0])
         self.values.update(zip(node.outputs, results, strict=True))
+
+    def _rounds(self, node: Node) -> bool:
+        """Readers of rounded values do, even those that choose elements."""
+        reads = self.licence.operands > 0 and operator_of(node).fusion <= Fusion.BROADCAST
+        return (node.op not in CHOOSING or reads) and node.output.dtype.is_float
 
     def _disturbed(self, node: Node, exact: np.ndarray) -> np.ndarray:
         unit = UNITS[node.output.dtype.name]
@@ -103,11 +123,15 @@ class _Noise:
             return exact + self._signs(exact.shape) * unit * np.abs(exact) * _narrows(node)
         moved = [a if a is None or a.dtype.kind != "f" else self._moved(node, a, unit) for a in operands]
         result = np.asarray(operator_of(node).evaluate(moved, _attributes(node))[0], np.float64)
-        local = _local(node, operands, exact, unit) + unit * (node.op in self.of_one)
+        if node.op in CHOOSING:
+            return result
+        local = _local(node, operands, exact, unit, self.licence.transforms)
+        local = local + unit * (node.op in self.licence.of_one)
         return result + self._signs(result.shape) * local
 
     def _moved(self, node: Node, array: np.ndarray, unit: float) -> np.ndarray:
-        size = OPERAND * unit * np.abs(array)
+        error = self.licence.operands if node.output.dtype == F32 else 0.0
+        size = max(OPERAND * unit, error) * np.abs(array)
         if node.op in CENTRED and array.size:  # a mean is subtracted, which is off by units of the largest
             size = size + unit * np.sqrt(array.size) * np.abs(array).max()
         return array + self._signs(array.shape) * size
@@ -130,7 +154,7 @@ def _attributes(node: Node) -> dict[str, Any]:
     return dict(node.attrs)
 
 
-def _local(node: Node, operands: Arrays, exact: np.ndarray, unit: float) -> np.ndarray:
+def _local(node: Node, operands: Arrays, exact: np.ndarray, unit: float, transforms: float) -> np.ndarray:
     """The rounding of the node itself, for every element of its result."""
     if node.op in LINEAR:
         attrs = attributes(node)
@@ -141,7 +165,8 @@ def _local(node: Node, operands: Arrays, exact: np.ndarray, unit: float) -> np.n
         sums = rule(absolute, {**node.attrs, **alpha})[0] if op == node.op else rule(*absolute)
         if node.op in ("Conv", "ConvTranspose") and sums.size:
             # Winograd's transforms mix the elements of a tile: the bound is that of the worst place
-            sums = np.broadcast_to(4 * sums.max(axis=tuple(range(2, sums.ndim)), keepdims=True), sums.shape)
+            worst = sums.max(axis=tuple(range(2, sums.ndim)), keepdims=True)
+            sums = np.broadcast_to(transforms * worst, sums.shape)
         return unit * (_terms(node, operands, exact) + FUNCTION) * np.asarray(sums)
     terms = _terms(node, operands, exact) if node.op in ROWS else 0
     return unit * (terms + FUNCTION) * np.abs(exact) + (unit * FUNCTION if node.op == "LogSoftmax" else 0.0)

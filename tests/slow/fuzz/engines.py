@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 
 import tilewright as tw
-from fuzz.bounds import Bounds, bounds
+from fuzz.bounds import MODES, OURS, Bounds, Licence, bounds
+from fuzz.bounds import PEER as PEER_LICENCE
 from fuzz.drawing import Case
 from tilewright.errors import TilewrightError
 from tilewright.runtime.executable import Executable
@@ -44,9 +46,11 @@ def judge(case: Case, seed: int, cache: Path, opencl: bool) -> Verdict:
     """Runs a case on all engines; the first disagreement."""
     data = case.model.SerializeToString()
     function = Source.of(data).read({}).entry
-    allowed = bounds(function, case.feeds, seed)
+    allowed = {OURS: bounds(function, case.feeds, seed)}
     verdict = Verdict()
-    for engine, compute in _engines(data, seed, cache, opencl):
+    for engine, licence, compute in _engines(data, seed, cache, opencl):
+        if licence not in allowed:
+            allowed[licence] = bounds(function, case.feeds, seed, licence)
         try:
             results = compute(case)
         except Refused as refused:
@@ -54,9 +58,9 @@ def judge(case: Case, seed: int, cache: Path, opencl: bool) -> Verdict:
             continue
         except TilewrightError as error:
             return Verdict(f"{engine}: {type(error).__name__}: {error}", engine)
-        fault = _fault(engine, results, allowed, 1.0)
+        fault = _fault(engine, results, allowed[licence], 1.0)
         if fault is not None and engine == PEER:
-            loose = bounds(function, case.feeds, seed, peer=True)
+            loose = bounds(function, case.feeds, seed, PEER_LICENCE)
             fault = _fault(engine, results, loose, PEER_SLACK)
             if (
                 fault is not None
@@ -77,18 +81,23 @@ def _fault(engine: str, results: dict[str, np.ndarray], allowed: Bounds, slack: 
     return None
 
 
-def _engines(data: bytes, seed: int, cache: Path, opencl: bool) -> Iterator:
-    yield "numpy", lambda case: tw.compile(data, target="numpy").run(case.feeds)
+def _engines(
+    data: bytes, seed: int, cache: Path, opencl: bool
+) -> Iterator[tuple[str, Licence, Callable[[Case], dict[str, np.ndarray]]]]:
+    """Name, what it may do, and how it computes. Modes beside fp32 take turns."""
+    yield "numpy", OURS, lambda case: tw.compile(data, target="numpy").run(case.feeds)
     for level in (0, 3):
-        yield f"cpu -O{level}", lambda case, level=level: _cpu(case, data, level, cache)
-    yield PEER, lambda case: _peer(case, data, optimise=seed % 2 == 0)
+        yield f"cpu -O{level}", OURS, lambda case, level=level: _cpu(case, data, cache, opt_level=level)
+    yield PEER, OURS, lambda case: _peer(case, data, optimise=seed % 2 == 0)
+    mode = sorted(MODES)[seed % len(MODES)]
+    yield f"cpu {mode}", MODES[mode], lambda case: _cpu(case, data, cache, precision=mode)
     if opencl:
-        yield "opencl", lambda case: tw.compile(data, target="opencl", cache_dir=cache).run(case.feeds)
+        yield "opencl", OURS, lambda case: tw.compile(data, target="opencl", cache_dir=cache).run(case.feeds)
 
 
-def _cpu(case: Case, data: bytes, level: int, cache: Path) -> dict[str, np.ndarray]:
+def _cpu(case: Case, data: bytes, cache: Path, **options: Any) -> dict[str, np.ndarray]:
     """One and two threads, which must give the same bits. Code does not depend on their number."""
-    compiled = tw.compile(data, opt_level=level, threads=1, cache_dir=cache)
+    compiled = tw.compile(data, threads=1, cache_dir=cache, **options)
     single = compiled.run(case.feeds)
     for name, other in Executable.of(compiled.package, 2).run(case.feeds).items():
         if other.tobytes() != single[name].tobytes():

@@ -234,8 +234,10 @@ def panels(order: str, column: str, width: int, terms: int) -> Storage:
 
 
 def _columns(node: Node) -> int:
-    """Of the matrix of weights."""
-    return node.output.shape[1 if node.op == "Conv" else -1]
+    """Of the matrix of weights; a vector is one column."""
+    if node.op == "Conv":
+        return node.output.shape[1]
+    return node.output.shape[-1] if len(node.operand(1).shape) > 1 else 1
 
 
 def _depth(node: Node) -> int:
