@@ -87,6 +87,19 @@ def from_linear(form: Linear) -> Expr:
     return add(result, const(form.constant))
 
 
+def rejoined(form: Linear) -> Linear:
+    """The same form with every c * n * (x // n) + c * (x % n) as c * x."""
+    for atom, coefficient in form.terms.items():
+        if not (isinstance(atom, Binary) and atom.op == "floordiv" and isinstance(atom.b, Const)):
+            continue
+        rest, n = binary("mod", atom.a, atom.b), int(atom.b.value)
+        if rest in form.terms and form.terms[rest] * n == coefficient:
+            others = {a: c for a, c in form.terms.items() if a not in (atom, rest)}
+            whole = linear(atom.a).times(coefficient // n)
+            return rejoined(Linear(others, form.constant).plus(whole))
+    return form
+
+
 class Bounds:
     """Known inclusive ranges of variables, and what follows from them."""
 

@@ -14,14 +14,16 @@ from tilewright.expr import (
     add,
     binary,
     const,
+    floordiv,
     free_vars,
     logical_and,
+    mod,
     mul,
     read,
     reads_of,
     substitute,
 )
-from tilewright.loops.affine import Bounds
+from tilewright.loops.affine import Bounds, from_linear, linear, rejoined
 from tilewright.loops.ir import Allocate, Buffer, For, If, Kernel, LoopKind, Role, Stmt, Store, seq
 from tilewright.loops.simplify import simplify
 from tilewright.schedule.intrinsics import find, prove
@@ -200,7 +202,7 @@ class _Lowering:
         flat: Expr = const(0)
         for index, extent in zip(place.index(indices), place.buffer.shape, strict=True):
             flat = add(mul(flat, const(extent)), index)
-        return self._bounds().simplify(flat)
+        return from_linear(rejoined(linear(self._bounds().simplify(flat))))
 
     def _bounds(self) -> Bounds:
         """Ranges of the variables of all loops."""
@@ -225,6 +227,27 @@ class _Lowering:
                         f"outside of its {extent} elements"
                     )
 
+    def _carried(self, place: Place, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+        """Memory indices of an element of a flattened stage: what is past the end of a row is in the next.
+
+        Raises ScheduleError when that is not memory of the operand.
+        """
+        bounds, shape = self._bounds(), place.buffer.shape
+        found = [bounds.simplify(index) for index in place.index(indices)]
+        for at in range(len(found) - 1, -1, -1):
+            low, high = bounds.of(found[at])
+            if low >= 0 and high < shape[at]:
+                continue
+            if not at:
+                raise ScheduleError(
+                    f"flatten: '{place.buffer.name}' would be read at {low} to {high}, outside of its "
+                    f"{shape[at]} elements"
+                )
+            row = const(shape[at])
+            flat = from_linear(rejoined(linear(bounds.simplify(add(mul(found[at - 1], row), found[at])))))
+            found[at - 1], found[at] = (bounds.simplify(part(flat, row)) for part in (floordiv, mod))
+        return tuple(found)
+
     def _attached(self, stage: StageState, axis: str, inner: Stmt) -> Stmt:
         here = [
             s
@@ -240,24 +263,25 @@ class _Lowering:
     def _stores(self, stage: StageState, nest: Loops) -> Stmt:
         axes = [nest.values[a.name] for a in stage.stage.axes]
         values = dict(nest.values)
-        bodies = [self._placed(body, values) for body in stage.stage.bodies]
+        bodies = [self._placed(stage, body, values) for body in stage.stage.bodies]
         stores = []
         targets = [(t, self.places[id(t)]) for t in stage.stage.outputs]
         if is_reduction(stage):
             reduction = stage.stage.bodies[0]
             assert isinstance(reduction, Reduce)
             old = tuple(read(p.buffer, p.index(axes)) for _, p in targets)
-            new = tuple(self._placed(v, values) for v in reduction.values)
+            new = tuple(self._placed(stage, v, values) for v in reduction.values)
             bodies = list(reduction.reducer.combine(old, new))
         for (_, place), body in zip(targets, bodies, strict=True):
             stores.append(Store(place.buffer, place.index(axes), body))
         return seq(*stores)
 
-    def _placed(self, body: Expr, values: dict[str, Expr]) -> Expr:
+    def _placed(self, stage: StageState, body: Expr, values: dict[str, Expr]) -> Expr:
         def rule(e: Expr) -> Expr | None:
             if isinstance(e, Read):
                 place = self.places[id(e.source)]
-                return Read(place.buffer, place.index(e.indices), e.dtype)
+                indices = self._carried(place, e.indices) if stage.flattened else place.index(e.indices)
+                return Read(place.buffer, indices, e.dtype)
             return None
 
         return map_reads(substitute(body, values), rule)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tilewright.errors import ScheduleError
-from tilewright.expr import Expr, select, substitute
+from tilewright.expr import Expr, Read, add, const, floordiv, mod, mul, select, substitute
 from tilewright.loops.ir import LoopKind
 from tilewright.schedule.intrinsics import find
 from tilewright.schedule.state import (
@@ -26,7 +26,7 @@ from tilewright.schedule.state import (
     redirect,
     rename_axes,
 )
-from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor, identity_of
+from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor, identity_of, map_reads
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,27 @@ class Split(Primitive):
         kind = stage.leaves[at].kind
         stage.leaves[at : at + 1] = [Leaf(outer, kind), Leaf(inner, kind)]
         stage.relations.append(SplitRelation(self.axis, outer, inner, self.factor))
+
+
+@dataclass(frozen=True)
+class Overlap(Split):
+    """Two loops for one, whose last turn starts early enough to be whole: no tail, some elements twice.
+
+    for i in 0..n        ->   for i.o in 0..ceil(n / factor)
+                                for i.i in 0..factor          i = min(i.o * factor, n - factor) + i.i
+
+    A data axis; what is computed again must be the same as before, so an output, whose memory may be that of
+    an operand, is refused.
+    """
+
+    keyword: ClassVar[str] = "overlap"
+
+    def apply(self, state: State) -> None:
+        stage = state.stage(self.stage)
+        if self.stage in state.outputs or stage.leaf(self.axis).kind != "data":
+            raise ScheduleError(f"overlap: '{self.axis}' must be a data axis of a stage that is no output")
+        super().apply(state)
+        stage.relations[-1] = SplitRelation(self.axis, *self.names, self.factor, overlapping=True)
 
 
 @dataclass(frozen=True)
@@ -277,6 +298,62 @@ class Pad(Primitive):
 
 
 @dataclass(frozen=True)
+class Flatten(Primitive):
+    """Two neighbouring data axes of the expression become one, on which rows start `pitch` elements apart.
+
+    for i in 0..n                        ->   for p in 0..(n - 1) * pitch + m
+      for j in 0..m: t[i, j] = f(i, j)          t[p] = f(p // pitch, p % pitch)
+    y[..] = t[a, b]                           y[..] = t[a * pitch + b]
+
+    Where a row of an operand in memory is `pitch` steps long, neighbours along p have one distance, from row
+    to row too. Nobody reads the elements between rows. They are computed from the memory that their index
+    comes to; lowering proves that this is memory of the operand.
+    """
+
+    keyword: ClassVar[str] = "flatten"
+    outer: str
+    inner: str
+    pitch: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.outer}*{self.inner}"
+
+    def apply(self, state: State) -> None:
+        target = state.stage(self.stage)
+        stage, readers = target.stage, state.consumers(self.stage)
+        names = [axis.name for axis in stage.axes]
+        if self.stage in state.outputs:
+            raise ScheduleError(f"flatten: '{self.stage}' is an output, which has no room between its rows")
+        if target.relations or target.padded or any(leaf.loop != LoopKind.SERIAL for leaf in target.leaves):
+            raise ScheduleError(f"flatten: must come before other primitives of '{self.stage}'")
+        at = names.index(self.outer) if self.outer in names else len(names)
+        if names[at + 1 : at + 2] != [self.inner] or self.pitch < stage.axes[at + 1].extent:
+            raise ScheduleError(
+                f"flatten: expected two neighbouring data axes of '{self.stage}' ({', '.join(names)}) and a "
+                f"pitch that holds a row, found {self.outer}, {self.inner} and {self.pitch}"
+            )
+        rows, row = stage.axes[at : at + 2]
+        flat = Axis(self.name, (rows.extent - 1) * self.pitch + row.extent)
+        pitch = const(self.pitch)
+        bindings = {rows.name: floordiv(flat.var, pitch), row.name: mod(flat.var, pitch)}
+        kept = {axis.name: axis for axis in stage.reduce_axes}
+        stage.bodies = tuple(_rebind(body, bindings, kept) for body in stage.bodies)
+        stage.axes = (*stage.axes[:at], flat, *stage.axes[at + 2 :])
+
+        def rule(e: Expr) -> Expr | None:
+            if not isinstance(e, Read) or e.source not in stage.outputs:
+                return None
+            place = add(mul(e.indices[at], pitch), e.indices[at + 1])
+            return Read(e.source, (*e.indices[:at], place, *e.indices[at + 2 :]), e.dtype)
+
+        for reader in readers:
+            reader.stage.bodies = tuple(map_reads(body, rule) for body in reader.stage.bodies)
+        target.leaves = new_leaves(stage)
+        target.flattened = True
+
+
+@dataclass(frozen=True)
 class CacheWrite(Primitive):
     """A new stage `NAME.SCOPE` computes the values in a faster memory; the stage itself only copies them.
 
@@ -438,8 +515,8 @@ class Tensorize(Primitive):
 PRIMITIVES: dict[str, type[Primitive]] = {
     p.keyword: p
     for p in (
-        *(Split, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeInline, ComputeAt),
-        *(SetScope, Pad, CacheWrite, CacheRead, Rfactor, Tensorize),
+        *(Split, Overlap, Fuse, Reorder, Unroll, Vectorize, Parallel, Bind, ComputeInline, ComputeAt),
+        *(SetScope, Pad, Flatten, CacheWrite, CacheRead, Rfactor, Tensorize),
     )
 }
 

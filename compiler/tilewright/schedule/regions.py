@@ -20,6 +20,7 @@ from tilewright.expr import (
     children,
     const,
     floordiv,
+    minimum,
     mod,
     mul,
     reads_of,
@@ -97,6 +98,9 @@ def _relative_values(state: StageState, extents: Mapping[str, int]) -> dict[str,
     for relation in reversed(state.relations):
         if isinstance(relation, SplitRelation):
             outer = mul(values[relation.outer], const(relation.factor))
+            if relation.overlapping:
+                last = extents[relation.parent] - extents[relation.inner]
+                outer = minimum(outer, const(last))
             values[relation.parent] = add(outer, values[relation.inner])
         else:
             inner = const(extents[relation.inner])
@@ -106,7 +110,7 @@ def _relative_values(state: StageState, extents: Mapping[str, int]) -> dict[str,
 
 
 def _inexact(state: StageState, extents: Mapping[str, int]) -> list[str]:
-    splits = [r for r in state.relations if isinstance(r, SplitRelation)]
+    splits = [r for r in state.relations if isinstance(r, SplitRelation) and not r.overlapping]
     return [r.parent for r in splits if extents[r.parent] % r.factor and extents[r.parent] > r.factor]
 
 

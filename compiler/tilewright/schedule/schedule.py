@@ -45,6 +45,11 @@ class Schedule:
         self.apply(step)
         return step.names
 
+    def overlap(self, where: Where, axis: str, factor: int) -> tuple[str, str]:
+        step = p.Overlap(_name(where), axis, factor)
+        self.apply(step)
+        return step.names
+
     def tile(self, where: Where, x: str, y: str, fx: int, fy: int) -> tuple[str, str, str, str]:
         """Split two neighbouring loops and bring the outer ones out: (x.o, y.o, x.i, y.i)."""
         xo, xi = self.split(where, x, fx)
@@ -89,6 +94,12 @@ class Schedule:
 
     def pad(self, where: Where, axis: str, factor: int) -> None:
         self.apply(p.Pad(_name(where), axis, factor))
+
+    def flatten(self, where: Where, outer: str, inner: str, pitch: int) -> str:
+        """Name of the new axis."""
+        step = p.Flatten(_name(where), outer, inner, pitch)
+        self.apply(step)
+        return step.name
 
     def cache_write(self, where: Where, scope: str) -> str:
         """Name of the new stage."""

@@ -15,12 +15,13 @@ from tilewright.tensor.ir import Axis, Reduce, Stage, Tensor, map_reads, stages_
 
 @dataclass(frozen=True)
 class SplitRelation:
-    """parent = outer * factor + inner."""
+    """parent = outer * factor + inner; the last block ends at the end of parent where blocks overlap."""
 
     parent: str
     outer: str
     inner: str
     factor: int
+    overlapping: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class Attach:
 @dataclass
 class StageState:
     """stage: a private copy of the expression's stage; leaves: its loops, outermost first; padded: by axis,
-    what the number of computed elements is rounded up to a multiple of.
+    what the number of computed elements is rounded up to a multiple of; flattened: whether elements that
+    nobody reads are computed from what lies in memory, see Flatten.
     """
 
     stage: Stage
@@ -66,6 +68,7 @@ class StageState:
     scope: str = "local"
     tensorized: tuple[str, str] | None = None  # (axis, intrinsic)
     padded: dict[str, int] = field(default_factory=dict)
+    flattened: bool = False
 
     @property
     def name(self) -> str:

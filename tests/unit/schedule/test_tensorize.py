@@ -99,7 +99,7 @@ def test_a_product_of_tiles_and_its_reset_are_marked():
     ("lower", "message"),
     [
         (lambda: in_tiles(w_storage=PLAIN), "w must be in steps of 2 along 'y.i1', found stride 1"),
-        (lambda: in_tiles(w_storage=Storage("aB2b")), "w does not move with loop 'y.i1'"),
+        (lambda: in_tiles(w_storage=Storage("Ba2b")), "w does not move with loop 'y.i1'"),
         (
             lambda: in_tiles(x_storage=Storage("ba")),
             "x must be in steps of 2 along 'y.r0.i.o', found stride 16",
