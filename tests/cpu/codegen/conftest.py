@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from kernel_runs import AMX, AVX2, AVX512, SSE, run_segment, segment_of
 from tile_emulation import emulated
 
+import tilewright as tw
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Kernel
 from tilewright.lower import kernels
@@ -52,6 +55,18 @@ def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Mach
     monkeypatch.setattr(device, "host_flags", lambda: flags)
     monkeypatch.setattr(device, "tile_permission", lambda: True)
     return replace(machine, limits={"emulated": 1})  # its objects have keys of their own
+
+
+@pytest.fixture
+def compiled(amx: Machine, tmp_path: Path) -> Callable[..., tw.Executable]:
+    """compiled(data, precision="bf16", **options): for the machine with AMX."""
+    profile = tmp_path / "amx.json"
+    profile.write_text(json.dumps(amx.to_json()))
+
+    def compile_model(data: bytes, precision: str = "bf16", **options: Any) -> tw.Executable:
+        return tw.compile(data, precision=precision, machine=profile, cache_dir=tmp_path / "cache", **options)
+
+    return compile_model
 
 
 @pytest.fixture(scope="session")

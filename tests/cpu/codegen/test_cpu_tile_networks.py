@@ -1,6 +1,5 @@
 """Mode `bf16` on a machine with AMX: on operands that bf16 holds exactly, products are as good as float32."""
 
-import json
 import re
 
 import numpy as np
@@ -18,6 +17,11 @@ CONVOLUTIONS = {
     "1x1": ([1, 16, 14, 14], [24, 16, 1, 1], {}),
     "3x3": ([1, 64, 14, 14], [64, 64, 3, 3], {"pads": [1, 1, 1, 1]}),
     "7 pixels": ([1, 64, 7, 7], [128, 64, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "7 pixels, stride 2": ([1, 32, 14, 14], [64, 32, 3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "7 pixels, 1x1": ([2, 32, 7, 7], [96, 32, 1, 1], {}),
+    "narrow": ([2, 32, 9, 5], [40, 32, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "narrow, uneven padding": ([1, 16, 6, 5], [48, 16, 2, 4], {"pads": [0, 3, 1, 0], "strides": [2, 1]}),
+    "prime width": ([1, 32, 1, 17], [16, 32, 1, 1], {}),
     "stride 2": ([1, 24, 28, 28], [40, 24, 3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
     "stride 2, 1x1": ([1, 144, 14, 14], [33, 144, 1, 1], {"strides": [2, 2]}),
     "batch": ([3, 24, 8, 8], [48, 24, 1, 1], {}),
@@ -32,7 +36,6 @@ CONVOLUTIONS = {
     "gap after channels": ([1, 1024, 4, 8], [16, 1024, 1, 1], {}),
 }
 IN_VECTORS = {
-    "prime width": ([1, 32, 1, 17], [16, 32, 1, 1], {}),
     "few channels": ([1, 4, 16, 16], [16, 4, 3, 3], {}),
     "odd channels": ([1, 3, 16, 16], [16, 3, 3, 3], {}),
     "group of 24 columns": ([1, 64, 16, 16], [48, 32, 1, 1], {"group": 2}),
@@ -42,20 +45,10 @@ PRODUCTS = {
     "MatMul": ([32, 64], [64, 50]),
     "stack": ([3, 16, 96], [96, 40]),
     "seven rows": ([7, 32], [32, 16]),
+    "prime rows": ([37, 32], [32, 70]),
+    "stack of prime rows": ([3, 7, 32], [32, 64]),
     "Gemm": ([12, 64], [100, 64]),
 }
-
-
-@pytest.fixture
-def compiled(amx, tmp_path):
-    """compiled(data, precision="bf16", **options): for the machine with AMX."""
-    profile = tmp_path / "amx.json"
-    profile.write_text(json.dumps(amx.to_json()))
-
-    def compile_model(data, precision="bf16", **options):
-        return tw.compile(data, precision=precision, machine=profile, cache_dir=tmp_path / "cache", **options)
-
-    return compile_model
 
 
 def templates(executable):

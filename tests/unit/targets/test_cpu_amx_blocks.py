@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from math import prod
 
 import numpy as np
@@ -15,7 +14,7 @@ from tilewright.graph.ir import Function
 from tilewright.machine import Machine
 from tilewright.ops.operator import Builder
 from tilewright.targets.cpu.detect import from_features, without_tiles
-from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, SUMS, TERMS, blocks_for
+from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, SUMS, TERMS, Run, blocks_for
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.types import TensorType
 
@@ -26,39 +25,62 @@ AMX = from_features("amx", frozenset(AVX512 | {"amx-tile", "amx-bf16", "amx-int8
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "channels", "blocks"),
+    ("rows", "pitches", "columns", "channels", "run", "blocks"),
     [
-        ((1, 56, 56), 64, 64, (14, 2, 2, 2, 2, 32)),  # two tiles along the image's row
-        ((1, 14, 14), 256, 256, (14, 2, 2, 1, 2, 32)),  # the second tile is the next row of the image
-        ((1, 7, 7), 512, 512, (7, 2, 1, 2, 4, 32)),  # no even number of tiles: four of columns
-        ((1, 17, 16), 32, 144, (16, 2, 1, 2, 2, 24)),  # no more tiles than columns
-        ((1, 16, 17), 64, 64, (16, 1, 1, 1, 4, 32)),  # rows down the image
-        ((16, 1, 1), 64, 64, (16, 0, 1, 0, 4, 32)),
-        ((32,), 48, 64, (16, 0, 1, 0, 3, 32)),  # three tiles of columns, none for padding
+        ((1, 56, 56), (0, 0, 58), 64, 64, Run(2, 28), (14, 2, 2)),  # two tiles in the row of the image
+        ((1, 14, 14), (0, 0, 16), 256, 256, Run(2, 2, 14, seams=True), (14, 2, 2)),  # one in each of two rows
+        ((1, 7, 7), (0, 0, 9), 512, 512, Run(2, 7, 9), (16, 2, 2)),  # through rows, padding and all
+        ((1, 7, 7), (0, 0, 7), 512, 512, Run(2, 7, 7), (13, 2, 2)),  # the same without padding
+        ((1, 5, 16), (0, 0, 18), 32, 144, Run(2, 16), (16, 1, 2)),  # no more tiles than columns
+        ((16, 1, 1), (0, 0, 3), 64, 64, Run(0, 16), (16, 1, 2)),  # images of a batch
+        ((32,), (0,), 48, 64, Run(0, 32), (16, 2, 2)),
+        ((197,), (0,), 768, 768, Run(0, 197), (15, 2, 2)),  # the last block overlaps the one before
     ],
 )
 def test_blocks(
-    rows: tuple[int, ...], columns: int, channels: int, blocks: tuple[int, int, int, int, int, int]
+    rows: tuple[int, ...],
+    pitches: tuple[int, ...],
+    columns: int,
+    channels: int,
+    run: Run,
+    blocks: tuple[int, int, int],
 ) -> None:
-    found = blocks_for(rows, columns, 1, 9, channels, AMX)
+    found = blocks_for(rows, pitches, columns, 1, 9, channels, AMX)
     assert found is not None
-    assert astuple(found)[:6] == blocks
+    assert found.run == run
+    assert (found.rows, found.high, found.wide) == blocks
 
 
-@pytest.mark.parametrize("rows", [(1, 56, 56), (2, 9, 15), (5, 13), (48,)])
+@pytest.mark.parametrize("rows", [(1, 56, 56), (2, 9, 15), (5, 13), (48,), (1, 7, 7), (1, 17, 19)])
 @pytest.mark.parametrize(("columns", "groups"), [(16, 1), (40, 1), (128, 2), (1000, 1)])
 @pytest.mark.parametrize("channels", [16, 24, 36, 960])
-def test_blocks_divide_the_work(rows: tuple[int, ...], columns: int, groups: int, channels: int) -> None:
-    found = blocks_for(rows, columns, groups, 9, channels, AMX)
+@pytest.mark.parametrize("border", [0, 2])
+def test_blocks_cover_the_work(
+    rows: tuple[int, ...], columns: int, groups: int, channels: int, border: int
+) -> None:
+    found = blocks_for(rows, [n + border for n in rows], columns, groups, 9, channels, AMX)
     assert found is not None
-    assert rows[found.row_axis] % found.rows == 0
+    run, length = found.run, found.run.length(rows)
+    cut, chunks = run.split(rows)
+    assert chunks * run.chunk == rows[cut]
+    assert found.rows * found.high <= length
+    assert found.even == (length % found.rows == 0)
+    assert not run.seams or run.pitch % found.rows == 0
     assert channels % found.terms == 0
     assert found.terms % 2 == 0
     assert found.terms <= TERMS
     assert found.high * found.wide <= SUMS
     assert groups == 1 or columns // groups % found.columns == 0
-    tiles = prod(rows) // found.rows * -(-columns // COLUMNS)
+    tiles = prod(rows) / found.rows * -(-columns // COLUMNS)
     assert found.cycles >= 16 * tiles * 9 * channels / found.terms
+
+
+def test_a_packed_operand_decides_the_columns() -> None:
+    for panel in (16, 32, 48, 64):
+        found = blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, panel)
+        assert found is not None
+        assert found.columns == panel
+    assert blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, 24) is None
 
 
 @pytest.mark.parametrize(
@@ -67,19 +89,18 @@ def test_blocks_divide_the_work(rows: tuple[int, ...], columns: int, groups: int
         ((1, 14, 14), 64, 1, 3),  # no pairs of channels
         ((1, 14, 14), 64, 1, 2),  # tiles nearly empty
         ((1,), 1000, 1, 512),
-        ((1, 17, 19), 64, 1, 64),
         ((1, 14, 14), 48, 2, 64),  # columns of another group in the tile
     ],
 )
 def test_vectors_where_tiles_would_be_no_better(
     rows: tuple[int, ...], columns: int, groups: int, channels: int
 ) -> None:
-    assert blocks_for(rows, columns, groups, 1, channels, AMX) is None
+    assert blocks_for(rows, rows, columns, groups, 1, channels, AMX) is None
 
 
 def test_the_ablation_takes_the_unit_from_the_machine() -> None:
     plain = without_tiles(AMX)
-    assert blocks_for((1, 14, 14), 64, 1, 9, 64, plain) is None
+    assert blocks_for((1, 14, 14), (0, 0, 14), 64, 1, 9, 64, plain) is None
     assert {**AMX.units} == {"fma": 1, "amx_bf16": 1, "amx_int8": 1}
     assert {**plain.units} == {"fma": 1}
     assert plain.features == tuple(f for f in AMX.features if not f.startswith("amx"))

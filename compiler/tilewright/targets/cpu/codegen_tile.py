@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from tilewright.dtypes import BF16, F32
 from tilewright.errors import CodegenError
 from tilewright.expr import Const, Expr, Read, Var, free_vars
-from tilewright.loops.affine import Linear, linear
+from tilewright.loops.affine import Linear, linear, rejoined
 from tilewright.loops.ir import Allocate, Buffer, For, LoopKind, Store, walk
 from tilewright.targets.cpu.codegen_address import Evaluate, element_pointer, flat_index
 from tilewright.targets.cpu.codegen_builder import Function
@@ -198,7 +198,7 @@ def _matrix(
     buffer: Buffer, indices: Sequence[Expr], nest: _Nest, strides: Sequence[int | None]
 ) -> _Matrix | None:
     """An operand that moves with the loops by these strides; None stands for that from row to row."""
-    form = flat_index(buffer, indices)
+    form = rejoined(flat_index(buffer, indices))
     rest = dict(form.terms)
     step = 0
     for (var, _), wanted in zip(nest.axes, strides, strict=True):

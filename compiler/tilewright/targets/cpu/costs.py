@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf, prod
 from string import ascii_lowercase
 
@@ -12,7 +13,7 @@ from tilewright.graph.ir import Constant, Node
 from tilewright.machine import Machine
 from tilewright.ops import planes, quantized_products
 from tilewright.ops.declaration import attributes
-from tilewright.ops.windows import windows
+from tilewright.ops.windows import Window, windows
 from tilewright.ops.winograd import suits, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu import winograd_costs
@@ -154,11 +155,13 @@ class CpuCosts:
         y, weights = node.output, node.operand(1)
         if node.op == "Conv":
             rows, group = (y.shape[0], *y.shape[2:]), attributes(node)["group"]
-            taps = prod(weights.shape[2:])
-            return blocks_for(rows, y.shape[1], group, taps, copies * weights.shape[1], self.machine)
+            over = windows("Conv", node.operand(0).shape, weights.shape[2:], attributes(node))
+            taps, channels = prod(weights.shape[2:]), copies * weights.shape[1]
+            return blocks_for(rows, _pitches(over), y.shape[1], group, taps, channels, self.machine)
         if node.attrs.get("transA") or len(weights.shape) != 2:
             return None
-        return blocks_for(y.shape[:-1], y.shape[-1], 1, 1, copies * _depth(node), self.machine)
+        rows = y.shape[:-1]
+        return blocks_for(rows, rows, y.shape[-1], 1, 1, copies * _depth(node), self.machine)
 
     def _of_bytes(self, node: Node) -> Mapping[str, float]:
         """Products of i32, and of the bytes that they were cast from; what is cast is written and read."""
@@ -256,6 +259,15 @@ def _patches(node: Node) -> Wish | None:
     last = channels_last(len(x.shape))
     over = windows("Patches", x.shape, attrs["kernel_shape"], attrs)
     return Wish((last,), last, _halo([(a.before, a.after) for a in over]), gain=0.0)
+
+
+def _pitches(over: Sequence[Window]) -> list[int]:
+    """For `blocks_for`: of a batch, then of images with their padding, channels last."""
+    found = [0, 0]
+    for outer, inner in pairwise(over):
+        step = outer.stride * (inner.extent + inner.before + inner.after)
+        found.append(0 if step % inner.stride else step // inner.stride)
+    return found
 
 
 def channels_last(rank: int) -> Storage:

@@ -1,19 +1,22 @@
 """Template for products of bf16 on AMX tiles: the contraction template with tiles in place of vectors.
 
 for panel of columns:                       (one block of the packed operand)
-  for block of rows:                        (parallel here, or over panels, whichever shares better)
-    sums[high, wide] = 0                    in tiles, of up to 16 x 16
-    for taps, for chunk of input channels:
-      sums += x * w                         one load or less for a product, windows read in place
-    staged = sums
+  for chunk of rows:                        (parallel here, or over panels, whichever shares better)
+    for block of rows of the chunk:         (the last one overlaps the one before)
+      sums[high, wide] = 0                  in tiles, of up to 16 x 16
+      for taps, for chunk of input channels:
+        sums += x * w                       one load or less for a product, windows read in place
+      staged[block] = sums
     for row: result = epilogue(staged)      vectors of columns
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
-from tilewright.expr import reads_of
+from tilewright.expr import Read, reads_of
+from tilewright.loops.affine import Bounds
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.schedule import Schedule
@@ -22,6 +25,7 @@ from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, Blocks, blocks_
 from tilewright.targets.cpu.schedules.common import (
     axis,
     described,
+    place,
     reduce_axes,
     run_parallel,
     share_values,
@@ -42,23 +46,22 @@ def schedule(group: Group, machine: Machine) -> Choice:
     blocks = _blocks(group, machine)
     assert blocks is not None
     frame = start(group, work(group))
-    s, result, sums = frame.schedule, frame.result, frame.sums
-    s.set_scope(sums, "tile")
-    staged = s.cache_read(sums, "local", [stage.name for stage in s.state.consumers(sums)])
+    s, result, sums, run = frame.schedule, frame.result, frame.sums, blocks.run
     shape, column, lanes = group.outputs[0].shape, column_of(group), machine.lanes(32)
     rows = [p for p in range(len(shape)) if p != column]
-    outer, inner = [], []
-    extents: dict[str, int] = {}
-    for index, position in enumerate(rows):
-        name, turns = axis(result, position), shape[position]
-        factor = (blocks.rows if index == blocks.row_axis else 1) * (
-            blocks.high if index == blocks.high_axis else 1
-        )
-        if factor > 1:
-            name, within = s.split(result, name, factor)
-            inner.append(within)
-        outer.append(name)
-        extents[name] = turns // factor
+    s.set_scope(sums, "tile")
+    data = [a.name for a in s.state.stage(sums).stage.axes]
+    along = rows[run.axis]
+    if run.pitch:
+        s.flatten(sums, data[along - 1], data[along], run.pitch)
+    staged = s.cache_read(sums, "local", [stage.name for stage in s.state.consumers(sums)])
+    cut, chunks = run.split([shape[p] for p in rows])
+    outer = [axis(result, p) for p in rows]
+    extents = dict(zip(outer, (shape[p] for p in rows), strict=True))
+    chunk, *inner = s.split(result, outer[cut], run.chunk)
+    if run.pitch:
+        inner.append(outer.pop(run.axis))
+    outer[cut], extents[chunk] = chunk, chunks
     panel, within = s.split(result, axis(result, column), blocks.columns)
     vector, lane = s.split(result, within, lanes)
     extents[panel] = -(-shape[column] // blocks.columns)
@@ -68,18 +71,26 @@ def schedule(group: Group, machine: Machine) -> Choice:
     s.vectorize(result, lane)
     over = run_parallel(s, result, extents, order, work(group))
     share_values(frame, inner[-1], column, lanes)
-    for stage, intrinsic in ((staged, "store_tile"), (sums, "dot_tile")):
-        s.compute_at(stage, result, order[-1])
-        _in_tiles(s, stage, rows[blocks.row_axis], column, blocks, intrinsic)
+    s.compute_at(staged, result, order[-1])
+    flat = 1 if run.pitch else 0  # axes that have become one
+    position = along - flat, column - (flat if column > along else 0)
+    s.compute_at(sums, staged, _in_tiles(s, staged, *position, blocks, "store_tile"))
+    _in_tiles(s, sums, *position, blocks, "dot_tile")
     tiles = f"{blocks.high}x{blocks.wide}"
     knobs = described(
-        rows=blocks.rows, terms=blocks.terms, tiles=tiles, columns=blocks.columns, parallel=over
+        rows=blocks.rows,
+        run=f"{run.chunk}x{run.pitch}" if run.pitch else run.chunk,
+        terms=blocks.terms,
+        tiles=tiles,
+        columns=blocks.columns,
+        parallel=over,
     )
     return Choice("amx", s, MODEL, knobs)
 
 
-def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, intrinsic: str) -> None:
-    """The loops of a stage: terms outermost, tiles written out, the inside of a tile as the intrinsic.
+def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, intrinsic: str) -> str:
+    """The loops of a stage: blocks of rows outermost, then terms, tiles written out, the inside of a tile as
+    the intrinsic; the loop over blocks.
 
     Columns past the end are computed from the zeros of the packed operand.
     """
@@ -90,14 +101,20 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
         chunk, within = s.split(stage, outer.pop(), blocks.terms)
         outer.append(chunk)
         terms = [*s.split(stage, within, PAIR)]
-    tile_row, i = s.split(stage, names[row], blocks.rows)
+    if blocks.even:
+        tile_row, i = s.split(stage, names[row], blocks.rows)
+        block, tile_row = s.overlap(stage, tile_row, blocks.high)
+    else:
+        block, tile_row = s.overlap(stage, names[row], blocks.rows * blocks.high)
+        tile_row, i = s.split(stage, tile_row, blocks.rows)
     tile_column, j = s.split(stage, names[column], COLUMNS)
     others = [name for position, name in enumerate(names) if position not in (row, column)]
-    tiles = [*others, tile_row, tile_column]
-    s.reorder(stage, *outer, *tiles, i, j, *terms)
+    tiles = [tile_row, tile_column]
+    s.reorder(stage, *others, block, *outer, *tiles, i, j, *terms)
     for name in tiles:
         s.unroll(stage, name)
     s.tensorize(stage, i, intrinsic)
+    return block
 
 
 def _blocks(group: Group, machine: Machine) -> Blocks | None:
@@ -107,10 +124,32 @@ def _blocks(group: Group, machine: Machine) -> Blocks | None:
         return None
     stage, shape, column = group.anchor.stage, group.outputs[0].shape, column_of(group)
     *taps, channels = (a.extent for a in stage.reduce_axes)
-    groups = 1
-    if group.anchor_op == "Conv":
-        (product,) = (body for body in stage.bodies if isinstance(body, Reduce))
-        groups = reads_of(product.values[0])[0].source.shape[1] // channels
-    rows = [extent for position, extent in enumerate(shape) if position != column]
-    found = blocks_for(rows, shape[column], groups, prod(taps), channels, machine)
-    return found if found is not None and found.columns == panel_width(packed[0].storage) else None
+    (product,) = (body for body in stage.bodies if isinstance(body, Reduce))
+    x = reads_of(product.values[0])[0]
+    groups = x.source.shape[1] // channels if group.anchor_op == "Conv" else 1
+    rows = [position for position in range(len(shape)) if position != column]
+    return blocks_for(
+        [shape[p] for p in rows],
+        _pitches(group, x, rows),
+        shape[column],
+        groups,
+        prod(taps),
+        channels,
+        machine,
+        panel_width(packed[0].storage),
+    )
+
+
+def _pitches(group: Group, x: Read, rows: Sequence[int]) -> list[int]:
+    """For `blocks_for`, from the memory of x."""
+    type = group.input_types[next(i for i, tensor in enumerate(group.inputs) if tensor is x.source)]
+    stage = group.anchor.stage
+    axes = (*stage.axes, *stage.reduce_axes)
+    form = place(type, x.indices, Bounds({a.name: (0, a.extent - 1) for a in axes}))
+    steps = [form.terms.get(stage.axes[p].var, 0) for p in rows]
+    found = [0]
+    for position in range(1, len(rows)):
+        outer, inner = steps[position - 1], steps[position]
+        even = inner > 0 and outer % inner == 0 and rows[position] == rows[position - 1] + 1
+        found.append(outer // inner if even else 0)
+    return found

@@ -1,17 +1,24 @@
-"""The analytic model of AMX tiles: how many rows a tile has, and which tiles of sums stand side by side.
+"""The analytic model of AMX tiles: which results are the rows of a tile, and which tiles of sums stand side
+by side.
 
-One tile product multiplies `rows` rows of `terms` values with 16 columns. Rows of a tile are neighbours
-along one axis of the result, any one, as that gives them a constant distance in memory. Sums of high * wide
-tiles are kept at a time, for each of which a step loads one tile or less.
+One tile product multiplies `rows` rows of `terms` values with 16 columns. Rows of a tile are neighbours along
+an axis of the result, as that gives them a constant distance in memory; or along two axes, where rows of the
+image follow each other in memory at a multiple of that distance (the schedule primitive `flatten`): the
+results between the end of one row of the image and the start of the next are computed and ignored. Tiles that
+do not divide the rows overlap (`overlap`). Sums of high * wide tiles are kept at a time, for each of which a
+step loads one tile or less; the second tile of a block may be in the next row of the image.
 
-Cycles are Intel's for Sapphire Rapids: a tile product starts every 16 and ends after 52, a load takes 8.
+Cycles are Intel's for Sapphire Rapids: a tile product starts every 16 and ends after 52, a load from the
+first-level cache takes 8. From the second level, at a measured 47 bytes a cycle, it takes 22; four such loads
+for four products give 73 % of the rate of products, and 75 % were measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from math import prod
 
 from tilewright.machine import Machine
@@ -23,18 +30,44 @@ TERMS = MAX_BYTES // 2  # values of a row of an operand
 SUMS = 4  # tiles of sums: as many products in flight as hide their latency, and room for operands
 PRODUCT, LATENCY, LOAD = 16, 52, 8  # cycles
 VECTOR_PRODUCTS = 64  # products of bf16 a cycle that vectors reach
+NEAR_BYTES = 1 << 15  # of operands or sums that stay in the first-level cache
+FAR_LOAD, FAR_LINE = 22, 8  # cycles of a tile from the second level, and of a line of sums to it and back
+MAX_CHUNK = 4096  # elements that are computed together
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows that are computed together. axis: that they run along, an index of the row axes; chunk: how many
+    of its elements; pitch: if not 0, they run along two axes, and are `chunk` rows of `axis` - 1, which start
+    `pitch` elements apart; seams: whether these do not follow each other in memory, so that a tile must not
+    reach from one to the next.
+    """
+
+    axis: int
+    chunk: int
+    pitch: int = 0
+    seams: bool = False
+
+    def split(self, rows: Sequence[int]) -> tuple[int, int]:
+        """The axis that is cut into chunks, and how many chunks it has."""
+        cut = self.axis - 1 if self.pitch else self.axis
+        return cut, rows[cut] // self.chunk
+
+    def length(self, rows: Sequence[int]) -> int:
+        """Elements, ignored ones included."""
+        return (self.chunk - 1) * self.pitch + rows[self.axis] if self.pitch else self.chunk
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """rows: of a tile; row_axis: the row axis that they run along; high: tiles along high_axis; wide: tiles
-    of columns; terms: of a tile product; cycles: of all tile products of the result.
+    """run: the rows of a chunk; rows: of a tile; even: whether whole tiles make up the run; high: tiles along
+    the run; wide: tiles of columns; terms: of a tile product; cycles: of all tile products of the result.
     """
 
+    run: Run
     rows: int
-    row_axis: int
+    even: bool
     high: int
-    high_axis: int
     wide: int
     terms: int
     cycles: float
@@ -46,40 +79,78 @@ class Blocks:
 
 
 def blocks_for(
-    rows: Sequence[int], columns: int, groups: int, taps: int, channels: int, machine: Machine
+    rows: Sequence[int],
+    pitches: Sequence[int],
+    columns: int,
+    groups: int,
+    taps: int,
+    channels: int,
+    machine: Machine,
+    panel: int = 0,
 ) -> Blocks | None:
     """The cheapest blocks for results of `rows` (one or more axes) by `columns`, in groups of columns, each a
     sum of taps * channels products; None where there are none, or vectors do better.
+
+    pitches: one a row axis, how many of its elements a step of the axis before takes in memory, 0 where that
+    is no whole number or the axes are no neighbours; panel: columns of the packed operand, 0 where it is not
+    packed yet.
     """
     if not machine.units.get(UNIT) or not rows:
         return None
-    return _blocks_for(tuple(rows), columns, groups, taps, channels)
+    return _blocks_for(tuple(rows), tuple(pitches), columns, groups, taps, channels, panel)
 
 
 @cache
-def _blocks_for(rows: tuple[int, ...], columns: int, groups: int, taps: int, channels: int) -> Blocks | None:
+def _blocks_for(
+    rows: tuple[int, ...],
+    pitches: tuple[int, ...],
+    columns: int,
+    groups: int,
+    taps: int,
+    channels: int,
+    panel: int,
+) -> Blocks | None:
     terms = next((n for n in range(TERMS, 0, -2) if channels % n == 0), 0)
-    along, axis = max((_divisor(extent), position) for position, extent in enumerate(rows))
-    if along * terms <= VECTOR_PRODUCTS:
+    if not terms:
         return None
-    turns = [extent // along if position == axis else extent for position, extent in enumerate(rows)]
-    even = [position for position in (axis, *reversed(range(len(rows)))) if turns[position] % 2 == 0]
     steps = taps * channels // terms
     found = []
-    for high in (1, 2) if even else (1,):
-        for wide in range(1, min(SUMS // high, -(-columns // COLUMNS)) + 1):
-            if groups > 1 and columns // groups % (wide * COLUMNS):
-                continue
-            loads = high + wide
-            step = max(PRODUCT * high * wide, LATENCY, LOAD * loads)
-            panels = -(-columns // (wide * COLUMNS))
-            cycles = float(prod(turns) // high * panels * steps * step)
-            high_axis = even[0] if high > 1 else axis
-            blocks = Blocks(along, axis, high, high_axis, wide, terms, cycles)
-            found.append((cycles, loads / (high * wide), blocks))
-    return min(found, key=lambda f: f[:2])[2] if found else None
+    for run, high, wide in product(_runs(rows, pitches), (1, 2), range(1, SUMS + 1)):
+        length, width = run.length(rows), wide * COLUMNS
+        if run.seams:
+            tile = next(n for n in range(MAX_ROWS, 0, -1) if run.pitch % n == 0)
+        else:
+            tile = -(-length // (high * -(-length // (high * MAX_ROWS))))
+        turns, panels = -(-length // (high * tile)), -(-columns // width)
+        fits = high * wide <= SUMS and high * tile <= length and panel in (0, width)
+        if not fits or (wide - 1) * COLUMNS >= columns or (groups > 1 and columns // groups % width):
+            continue
+        weights = steps * terms * width * 2
+        loads = LOAD * high + (LOAD if weights <= NEAR_BYTES else FAR_LOAD) * wide
+        step = max(PRODUCT * high * wide, LATENCY, loads)
+        cut, chunks = run.split(rows)
+        others = prod(rows[:cut]) * chunks * prod(rows[run.axis + 1 :])
+        cycles = float(others * turns * panels * steps * step)
+        staged = length * width * 4
+        far = others * panels * staged / MAX_BYTES * FAR_LINE if staged > NEAR_BYTES else 0
+        shares = max(panels, chunks, *(n for axis, n in enumerate(rows) if axis not in (cut, run.axis)))
+        cost = (cycles + far) * (1 + 1 / shares)  # the last turn may be one thread's alone
+        order = (cost, loads / (high * wide), bool(run.pitch), -run.axis, length)
+        found.append((order, Blocks(run, tile, length % tile == 0, high, wide, terms, cycles)))
+    best = min(found, key=lambda f: f[0])[1] if found else None
+    useful = prod(rows) * columns * taps * channels
+    return best if best is not None and useful > VECTOR_PRODUCTS * best.cycles else None
 
 
-def _divisor(extent: int) -> int:
-    """The most rows of a tile that divide an axis evenly."""
-    return next(n for n in range(min(extent, MAX_ROWS), 0, -1) if extent % n == 0)
+def _runs(rows: Sequence[int], pitches: Sequence[int]) -> Iterator[Run]:
+    """All that rows can run along, in chunks that divide an axis."""
+    for axis, extent in enumerate(rows):
+        yield from (Run(axis, chunk) for chunk in _divisors(extent))
+        if axis and pitches[axis] >= extent:
+            yield from (Run(axis, chunk, pitches[axis]) for chunk in _divisors(rows[axis - 1])[1:])
+        if axis and pitches[axis] > extent:
+            yield from (Run(axis, chunk, extent, seams=True) for chunk in _divisors(rows[axis - 1])[1:])
+
+
+def _divisors(extent: int) -> list[int]:
+    return [n for n in range(1, min(extent, MAX_CHUNK) + 1) if extent % n == 0]
