@@ -90,11 +90,12 @@ def saturated_numpy(values: np.ndarray, dtype: DType) -> np.ndarray:
 
 
 def saturated(build: Builder, value: Value, dtype: DType) -> Value:
-    """`saturated_numpy` as graph nodes; value is f32 or f64."""
+    """`saturated_numpy` as graph nodes; value is f32 or f64, dtype has 16 bits at most.
+
+    Clip hands NaN on, of which Cast makes the lowest number of i32: its low bits are 0.
+    """
     low, high = (build.constant(np.array(n).astype(value.dtype.numpy)) for n in limits(dtype))
-    zero = build.constant(np.array(0).astype(value.dtype.numpy))
-    number = build.op("Where", build.op("IsNaN", value), zero, value)
-    return build.op("Cast", build.op("Clip", number, low, high), to=dtype)
+    return build.op("Cast", build.op("Clip", value, low, high), to=dtype)
 
 
 def _check_zero(name: str, scale: TensorType, zero: TensorType | None, dtype: DType) -> None:

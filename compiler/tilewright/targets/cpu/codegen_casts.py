@@ -9,6 +9,13 @@ from tilewright.dtypes import BF16, BOOL, F16, F32, F64, I32, I64, U32, U64, DTy
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_types import Value, compute_type, literal, memory_type, vector_type
 
+# By (from, to, lanes): LLVM's name of the instruction, and the features that bring it.
+_TRUNCATIONS = {
+    (F32, I32, 4): ("llvm.x86.sse2.cvttps2dq", ("sse2",)),
+    (F32, I32, 8): ("llvm.x86.avx.cvtt.ps2dq.256", ("avx",)),
+    (F32, I32, 16): ("llvm.x86.avx512.mask.cvttps2dq.512", ("avx512f",)),
+}
+
 
 def from_memory(function: Function, ref: str, dtype: DType, lanes: int) -> Value:
     """The computing form of what was loaded."""
@@ -73,8 +80,18 @@ def _truncated(function: Function, value: Value, dtype: DType) -> Value:
 
 
 def _signed(function: Function, value: Value, dtype: DType) -> Value:
-    """The lowest number fails the test too, and comes out right. One test serves both ends and NaN."""
+    """The lowest number fails the test too, and comes out right. One test serves both ends and NaN.
+
+    LLVM leaves open what does not fit; the machine's instruction gives the lowest number.
+    """
     lanes = value.lanes
+    callee, features = _TRUNCATIONS.get((value.dtype, dtype, lanes), ("", ()))
+    if callee and all(map(function.module.machine.has, features)):
+        target = vector_type(compute_type(dtype), lanes)
+        operands = [(value.type, value.ref)]
+        if lanes == 16:  # all lanes, rounding as ever
+            operands += [(target, "zeroinitializer"), ("i16", "-1"), ("i32", "4")]
+        return Value(function.call(callee, target, operands), dtype, lanes)
     limit = literal(2.0 ** (dtype.bits - 1), value.dtype, lanes)
     size = function.same_type("fabs", value.type, value.ref)
     inside = Value(function.op(f"fcmp olt {value.type} {size}, {limit.ref}"), BOOL, lanes)
