@@ -136,6 +136,30 @@ assert not extra, extra
     assert done.returncode == 0, done.stderr
 
 
+def test_what_the_first_run_needs_is_there_when_a_segment_is_loaded(segment, tmp_path: Path) -> None:
+    made = segment(scale_kernel(), host())
+    (tmp_path / "code").write_bytes(made.code)
+    script = f"""
+import os
+import numpy as np
+from tilewright.segment import Segment
+from tilewright.targets.cpu import device
+def state():
+    status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(status["Threads"]), int(status["VmRSS"].split()[0])
+code = open({str(tmp_path / "code")!r}, "rb").read()
+device.usable_cpus = lambda: 3
+segment = Segment("cpu", code, np.zeros(0, np.uint8), (), (), 0, 16 << 20)
+threads, memory = state()
+loaded = device.CpuDevice().load(segment, 3)
+more = state()
+assert more[0] == threads + 2, more
+assert more[1] > memory + (15 << 10), (memory, more)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def _accumulate() -> Kernel:
     """total = 3 * total + x, so that the order of calls shows."""
     x, total = Buffer("x", F32, (4,)), Buffer("total", F32, (4,))

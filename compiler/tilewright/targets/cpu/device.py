@@ -130,7 +130,7 @@ class _Code:
 
 
 class _Pool:
-    """State and threads of the one pool. Threads start when a run first wants them, and never end."""
+    """State and threads of the one pool. Threads start when a segment first wants them, and never end."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, STATE_BYTES)
@@ -209,17 +209,23 @@ class _Arena:
 
 
 class CpuLoaded:
-    """A segment in memory. Each concurrent run has an arena of its own; arenas are kept for the next runs."""
+    """A segment in memory. Each concurrent run has an arena of its own; arenas are kept for the next runs.
+
+    What the first run would else pay for is done here: threads are started, an arena's pages are there.
+    """
 
     def __init__(self, segment: Segment, threads: int) -> None:
         self._segment = segment
         self._code = _Code(segment.code)
         self._threads = max(1, min(threads, usable_cpus(), MAX_THREADS))
         self._constants = _aligned(segment.constants)
+        self._constants_at = _address(self._constants)
         self._pool = _the_pool()
         words = [self._pool.parallel_for(self._code), self._pool.state, self._threads, 0, 0, 0]
         self._env = (ctypes.c_uint64 * len(words))(*words)
-        self._idle: list[_Arena] = []  # append and pop are atomic
+        self._ports_type = ctypes.c_uint64 * (len(segment.inputs) + len(segment.outputs))
+        self._pool.ensure(self._threads)
+        self._idle = [self._new_arena()]  # append and pop are atomic
 
     def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         """Reads C-contiguous inputs of the ports' types, fills C-contiguous outputs. Raises RunError."""
@@ -240,17 +246,17 @@ class CpuLoaded:
         self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray], env: ctypes.Array[ctypes.c_uint64]
     ) -> float:
         """The seconds spent in native code, which reads and writes the caller's arrays in place."""
-        ports = (ctypes.c_uint64 * (len(inputs) + len(outputs)))(*map(_address, (*inputs, *outputs)))
+        ports = self._ports_type(*map(_address, (*inputs, *outputs)))
         env[ENV_PORTS] = ctypes.addressof(ports)
-        self._pool.ensure(self._threads)
+        self._pool.ensure(self._threads)  # again, because a fork leaves none
         try:
             arena = self._idle.pop()
-        except IndexError:  # all arenas are in use, or this is the first run
+        except IndexError:  # all arenas are in use
             arena = self._new_arena()
         try:
             before = time.perf_counter()
             status = self._code.run(
-                self._constants.ctypes.data, arena.mutable, arena.activations, ctypes.addressof(env)
+                self._constants_at, arena.mutable, arena.activations, ctypes.addressof(env)
             )
             elapsed = time.perf_counter() - before
             if status:
@@ -265,6 +271,7 @@ class CpuLoaded:
         segment = self._segment
         mutable_bytes = -(-segment.mutable_bytes // ALIGNMENT) * ALIGNMENT
         memory = _zeros(mutable_bytes + segment.arena_bytes)
+        memory[:: mmap.PAGESIZE] = 0  # page faults happen here and not in a run
         return _Arena(memory, memory.ctypes.data, memory.ctypes.data + mutable_bytes)
 
 
@@ -274,7 +281,9 @@ class CpuDevice:
     name = "cpu"
 
     def load(self, segment: Segment, threads: int) -> CpuLoaded:
-        """Raises ArtefactError when this machine lacks what the segment needs."""
+        """Raises ArtefactError when this machine lacks what the segment needs, RunError when the system
+        refuses memory or threads.
+        """
         self.require(segment.features)
         return CpuLoaded(segment, threads)
 
