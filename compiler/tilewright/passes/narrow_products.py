@@ -100,9 +100,14 @@ def _obstacle(node: Node, read: _Bytes) -> str:
         return "weights without their zero point exceed i8"
     if read.zero is not None and read.zero.type.size != 1:
         return "several zero points"
-    if node.op == "Conv" and any(attributes(node)["pads"] or ()) and (zero is None or not 0 <= zero <= 255):
+    if node.op == "Conv" and _pads(node) and (zero is None or not 0 <= zero <= 255):
         return "padding has no known value"
     return ""
+
+
+def _pads(node: Node) -> bool:
+    """Whether a convolution pads."""
+    return any(attributes(node)["pads"] or ())
 
 
 @dataclass
@@ -132,7 +137,7 @@ class _Rewriting:
         if shift is not None:
             bias = self._less(node, bias, shift)
         attrs = {**node.attrs, "wide": True}
-        if any(attrs["pads"] or ()):
+        if _pads(node):
             attrs["pad_value"] = read.known_zero
         return _with_notes(self.editor.insert(node, "Conv", x, w, bias, **attrs), node)
 

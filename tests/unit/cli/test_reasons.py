@@ -24,12 +24,18 @@ SEGMENT = {
             "storage": STORAGE | {"granted": False, "gain": 10, "packs_wished": 1600},
         },
         {"nodes": ["c"], "op": "Gemm", "kernel": "l", "algorithm": {"chosen": "x", "cycles": {"x": 1}}},
+        {
+            "nodes": ["d"],
+            "op": "Conv",
+            "kernel": "l",
+            "algorithm": {"chosen": "direct", "cycles": {"int8": 1, "direct": 8}, "reason": "odd weights"},
+        },
     ],
 }
 
 
 def test_rows_say_what_was_weighed():
-    first, granted, refused, bare = (dict(zip(HEAD, row, strict=True)) for row in reason_rows(SEGMENT))
+    first, granted, refused, bare, kept = (dict(zip(HEAD, row, strict=True)) for row in reason_rows(SEGMENT))
     assert first["node"] == "conv1 bn1"
     assert first["algorithm: cycles"] == "winograd 39,808, direct 56,448"
     assert (first["granted"], first["saves"], first["Packs"]) == ("always", "", "")
@@ -39,3 +45,4 @@ def test_rows_say_what_was_weighed():
     assert (refused["granted"], refused["saves"], refused["Packs"]) == ("no", "10", "+1,100")
     assert refused["template and knobs"] == "elementwise"
     assert (bare["storage"], bare["granted"]) == ("", "")
+    assert kept["algorithm: cycles"] == "direct 8, int8 1; odd weights"

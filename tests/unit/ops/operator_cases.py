@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -218,6 +219,24 @@ def _reductions() -> Iterator[Case]:
         yield Case(op, [normal(0, 3)], {"axis": 1})
 
 
+def _products_of_bytes() -> Iterator[Case]:
+    """Over the whole range of their types, exact in i32."""
+
+    def bytes_of(name: str, *shape: int) -> np.ndarray:
+        dtype = np.dtype(name)
+        limits = np.iinfo(dtype)
+        return whole(*shape, dtype=dtype, low=limits.min, high=limits.max + 1)
+
+    sums = whole(5, dtype=np.int32)
+    for x, w in product(("uint8", "int8"), repeat=2):
+        image, weights = bytes_of(x, 2, 4, 6, 5), bytes_of(w, 5, 4, 3, 3)
+        yield Case("Conv", [image, weights, sums], {"wide": True})
+        padded = {"wide": True, "pads": (1, 0, 2, 1), "pad_value": 117}
+        yield Case("Conv", [image, weights], {**padded, "strides": (2, 1)})
+        yield Case("Conv", [image, bytes_of(w, 4, 1, 3, 3)], {**padded, "group": 4})
+        yield Case("MatMul", [bytes_of(x, 2, 3, 9), bytes_of(w, 9, 4)], {"wide": True})
+
+
 def _products() -> Iterator[Case]:
     pairs = [
         ((3,), (3,)),
@@ -354,6 +373,7 @@ def all_cases() -> list[Case]:
         _pools,
         _reductions,
         _products,
+        _products_of_bytes,
         _movement,
         _indexing,
         _rest,

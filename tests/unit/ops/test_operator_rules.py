@@ -9,7 +9,7 @@ import pytest
 from operator_cases import Case, all_cases
 
 import tilewright.ops.all  # noqa: F401
-from tilewright.dtypes import DType
+from tilewright.dtypes import DTYPES, DType
 from tilewright.errors import VerifyError
 from tilewright.graph.ir import Function
 from tilewright.ops.control import CONTROL_FLOW, infer_node
@@ -152,6 +152,7 @@ def test_halo_replaces_guards_of_a_convolution() -> None:
         ("Add", [(2, 3), (4,)], {}, r"Add: shapes \[2,3\] and \[4\] do not broadcast"),
         ("MatMul", [(2, 3), (4, 2)], {}, "3 columns, the second 4 rows"),
         ("MatMul", [(), (4, 2)], {}, "scalar"),
+        ("Conv", [(1, 3, 5, 5), (2, 3, 3, 3)], {"pad_value": 1}, "padding with 1 is for integers, found f32"),
         ("Gemm", [(2, 3), (3, 4), (3,)], {}, "do not broadcast"),
         ("Reshape", [(2, 3)], {"shape": (4,)}, "has 6 elements"),
         ("Transpose", [(2, 3)], {"perm": (0, 0)}, "no order of the axes"),
@@ -175,3 +176,25 @@ def test_wrong_operands_are_refused(
     types = [TensorType(DType.of(np.float32), shape) for shape in shapes]
     with pytest.raises(VerifyError, match=message):
         REGISTRY[op].infer(types, attrs)
+
+
+@pytest.mark.parametrize(
+    ("names", "attrs", "message"),
+    [
+        (["u8", "i8"], {}, "MatMul: the attribute 'wide' is required for operands of u8 and i8"),
+        (["u8", "i32"], {"wide": True}, "MatMul: operands have element types u8 and i32"),
+        (["i8", "f32"], {"wide": True}, "MatMul: operands have element types i8 and f32"),
+    ],
+)
+def test_products_of_bytes_are_wide(names: list[str], attrs: dict[str, object], message: str) -> None:
+    types = [TensorType(DTYPES[name], (2, 2)) for name in names]
+    with pytest.raises(VerifyError, match=message):
+        REGISTRY["MatMul"].infer(types, attrs)
+
+
+def test_a_convolution_of_bytes_adds_i32() -> None:
+    types = [TensorType(DTYPES[name], (1, 1, 2, 2)) for name in ("u8", "i8")]
+    (result,) = REGISTRY["Conv"].infer([*types, TensorType(DTYPES["i32"], (1,))], {"wide": True})
+    assert result == TensorType(DTYPES["i32"], (1, 1, 1, 1))
+    with pytest.raises(VerifyError, match="Conv: operands have element types u8 and f32"):
+        REGISTRY["Conv"].infer([*types, TensorType(DTYPES["f32"], (1,))], {"wide": True})

@@ -16,7 +16,7 @@ from math import prod
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
-from tilewright.targets.cpu.codegen_dot import DOTS, PAIR
+from tilewright.targets.cpu.codegen_dot import DOTS
 from tilewright.targets.cpu.schedules.common import (
     PRODUCTS,
     axis,
@@ -46,11 +46,6 @@ def terms_of(storage: Storage) -> int:
     """How many rows of a packed operand lie side by side, for an intrinsic; 0 where each lies apart."""
     blocks = _blocks(storage)
     return blocks[1] if len(blocks) == 2 and blocks[1] in _DOT_OF else 0
-
-
-def in_pairs(storage: Storage) -> bool:
-    """Whether a packed operand holds pairs of rows side by side, for `dot_pairs`."""
-    return terms_of(storage) == PAIR
 
 
 def _blocks(storage: Storage) -> list[int]:
@@ -86,11 +81,13 @@ def column_of(group: Group) -> int:
 
 def schedule(group: Group, machine: Machine) -> Choice:
     """The template's default: the tile of the analytic model, panels as packed."""
-    terms = max(terms_of(t.storage) for t in group.input_types)
-    frame = start(group, work(group) if terms else PRODUCTS)
-    s, result, sums = frame.schedule, frame.result, frame.sums
     shape = group.outputs[0].shape
     rank, column, lanes = len(shape), column_of(group), machine.lanes(32)
+    terms = max(terms_of(t.storage) for t in group.input_types)
+    if shape[column] == 1:  # no loop is left that could be an instruction
+        terms = 0
+    frame = start(group, work(group) if terms else PRODUCTS)
+    s, result, sums = frame.schedule, frame.result, frame.sums
     rows = [p for p in range(rank) if p != column]
     inner = rows[-2:] if group.anchor_op == "Conv" and rank > 3 else [long_row_axis(shape, rows)]
     depth = work(group) // max(1, prod(shape)) // max(1, terms)
