@@ -28,6 +28,14 @@ def report(reason: int) -> int:
     return reason
 
 
+SMALLEST_NORMAL = 2.0**-126  # of float32 and of bf16: what is smaller is denormal
+
+
+def flush(a: Array) -> Array:
+    """Zero, of the same sign, for a denormal number of float32."""
+    return np.where(np.abs(a) < SMALLEST_NORMAL, np.copysign(np.zeros_like(a), a), a)
+
+
 INTRINSICS: dict[str, Callable[..., Array]] = {
     "exp": np.exp,
     "expm1": np.expm1,
@@ -46,6 +54,7 @@ INTRINSICS: dict[str, Callable[..., Array]] = {
     "pow": np.power,
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "isnan": np.isnan,
+    "flush": flush,
     "fmod": np.fmod,
     "fma": lambda a, b, c: a * b + c,
     "report": report,

@@ -8,8 +8,9 @@ from math import prod
 
 import numpy as np
 
+from tilewright.arithmetic import flush
 from tilewright.errors import VerifyError
-from tilewright.expr import Expr, add, binary, cast, const, floordiv, mod, mul, read, select, sub
+from tilewright.expr import Expr, add, binary, call, cast, const, floordiv, mod, mul, read, select, sub
 from tilewright.graph.ir import Node, Value
 from tilewright.ops.declaration import (
     broadcast_shape,
@@ -305,24 +306,37 @@ operator(
 )
 
 
+def _cast_infer(types: Types, attrs: Attrs) -> tuple[TensorType, ...]:
+    x = required(types, 0)
+    if attrs["flush"] and not x.dtype.is_float:
+        raise VerifyError(f"Cast: flush is for floats, found {x.dtype}")
+    return (TensorType(attrs["to"], x.shape),)
+
+
 def _cast_evaluate(arrays: Arrays, attrs: Attrs) -> tuple[np.ndarray, ...]:
+    x = required(arrays, 0)
     with np.errstate(all="ignore"):
-        return (attrs["to"].cast(required(arrays, 0)),)
+        return (attrs["to"].cast(flush(x) if attrs["flush"] else x),)
 
 
 def _cast_compute(tensors: Tensors, attrs: Attrs, types: Results) -> tuple[Tensor, ...]:
     x = required(tensors, 0)
-    return (compute(types[0].shape, lambda *i: cast(read(x, i), attrs["to"]), "cast"),)
+
+    def result(*i: Expr) -> Expr:
+        return cast(call("flush", read(x, i)) if attrs["flush"] else read(x, i), attrs["to"])
+
+    return (compute(types[0].shape, result, "cast"),)
 
 
 operator(
     "Cast",
-    "another element type: to integers truncates, to bool compares with zero, narrower floats round to even",
+    "another element type: to integers truncates, to bool compares with zero, narrower floats round to even;"
+    " with flush, denormal numbers of float32 are zeros first",
     [Operand("x")],
     [Operand("y")],
-    lambda types, attrs: (TensorType(attrs["to"], required(types, 0).shape),),
+    _cast_infer,
     _cast_evaluate,
-    {"to": Attr("dtype", required=True)},
+    {"to": Attr("dtype", required=True), "flush": Attr("bool", False)},
     Fusion.ELEMENTWISE,
     compute=_cast_compute,
 )

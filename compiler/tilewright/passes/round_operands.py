@@ -1,9 +1,9 @@
 """Graph pass: products of float32 from operands rounded to bf16, where the target expects that to be faster.
 
-    %y = Conv(%x, %w, %b)   ->   %r = Cast(%x) {to=bf16}   %y = Conv(%r, %v, %b) {wide=true}
+    %y = Conv(%x, %w, %b)   ->   %r = Cast(%x) {to=bf16, flush=true}   %y = Conv(%r, %v, %b) {wide=true}
 
 1. %w is a Constant, or what a loop body captures of one: %v is rounded at once. Products of two computed
-   operands are left alone.
+   operands are left alone. Products take denormal numbers for zeros, so the Casts may flush them.
 2. The Cast of %x fuses into the kernel that computes %x. So that %x need not be stored as well, element-wise
    readers of %x read %r, widened again by a Cast of their own, which fuses with them.
 3. Where %x only moves or selects elements (MOVES), it does so with rounded ones: Cast(MaxPool(%a)) ->
@@ -153,7 +153,7 @@ class _Rounding:
     def _cast(self, value: Value, type: TensorType, suffix: str) -> Value:
         name = self.function.fresh(f"{value.name}:{suffix}")
         origin = value.producer.origin if value.producer is not None else ()
-        attrs = {"to": type.dtype}
+        attrs = {"to": type.dtype, "flush": type.dtype == BF16}
         node = self.function.make_node("Cast", [value], [type], attrs, name, origin=origin)
         self.nodes.append(node)
         return node.output

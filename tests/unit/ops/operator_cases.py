@@ -299,6 +299,8 @@ def _movement() -> Iterator[Case]:
     casts = np.array([-1.5, -0.0, 0.4, 2.9, 300.0], np.float32)
     for name in ("f64", "f16", "bf16", "i32", "i64", "bool"):
         yield Case("Cast", [casts], {"to": dtypes.DTYPES[name]})
+    denormal = np.array([1e-39, -1e-39, 1.2e-38, 0.0, -0.0, 1.0, np.inf, np.nan], np.float32)
+    yield Case("Cast", [denormal], {"to": dtypes.BF16, "flush": True})
     yield Case("Cast", [np.array([300, -1, 256], np.int32)], {"to": dtypes.U8})
     yield Case("Cast", [np.array([-1, 0, 2])], {"to": dtypes.BOOL})
     yield Case("Cast", [flags(4)], {"to": dtypes.F32})

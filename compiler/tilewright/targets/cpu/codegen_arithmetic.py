@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import CodegenError
 from tilewright.expr import COMPARISONS
@@ -22,7 +24,7 @@ def widen(function: Function, value: Value, lanes: int) -> Value:
     if value.lanes:
         raise CodegenError(f"a vector of {value.lanes} lanes meets one of {lanes}")
     if value.ref[0] != "%":
-        return Value(f"splat ({value.type} {value.ref})", value.dtype, lanes)
+        return replace(value, ref=f"splat ({value.type} {value.ref})", lanes=lanes)
     wide = vector_type(value.type, lanes)
 
     def first() -> str:
@@ -30,7 +32,7 @@ def widen(function: Function, value: Value, lanes: int) -> Value:
 
     head = function.op(first())
     zero = f"<{lanes} x i32> zeroinitializer"
-    return Value(function.op(f"shufflevector {wide} {head}, {wide} poison, {zero}"), value.dtype, lanes)
+    return replace(value, ref=function.op(f"shufflevector {wide} {head}, {wide} poison, {zero}"), lanes=lanes)
 
 
 def alike(function: Function, *values: Value) -> tuple[Value, ...]:
@@ -44,7 +46,7 @@ def choose(function: Function, condition: Value, a: Value, b: Value) -> Value:
     a, b = alike(function, a, b)
     if condition.lanes:
         condition, a, b = alike(function, condition, a, b)
-    return Value(function.op(f"select {condition}, {a}, {b}"), a.dtype, a.lanes)
+    return replace(a, ref=function.op(f"select {condition}, {a}, {b}"), held=a.held and b.held)
 
 
 def binary(function: Function, op: str, a: Value, b: Value) -> Value:
@@ -90,14 +92,11 @@ def _float_extremum(function: Function, test: str, a: Value, b: Value) -> Value:
     """A machine min or max gives its second operand when either is NaN: a literal, never NaN, goes first."""
     if b.ref[0] != "%":
         a, b = b, a
-    better = function.op(f"fcmp {test} {a}, {b.ref}")
-    best = function.op(f"select {vector_type('i1', a.lanes)} {better}, {a}, {b}")
+    better = Value(function.op(f"fcmp {test} {a}, {b.ref}"), BOOL, a.lanes)
+    best = choose(function, better, a, b)
     if a.ref[0] != "%":
-        return Value(best, a.dtype, a.lanes)
-    nan = function.op(f"fcmp uno {a}, {a.ref}")
-    return Value(
-        function.op(f"select {vector_type('i1', a.lanes)} {nan}, {a}, {a.type} {best}"), a.dtype, a.lanes
-    )
+        return best
+    return choose(function, Value(function.op(f"fcmp uno {a}, {a.ref}"), BOOL, a.lanes), a, best)
 
 
 def _boolean(function: Function, op: str, a: Value, b: Value) -> Value:

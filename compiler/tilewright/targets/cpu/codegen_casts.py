@@ -15,6 +15,7 @@ _TRUNCATIONS = {
     (F32, I32, 8): ("llvm.x86.avx.cvtt.ps2dq.256", ("avx",)),
     (F32, I32, 16): ("llvm.x86.avx512.mask.cvttps2dq.512", ("avx512f",)),
 }
+_NARROWS, _NARROWED = ("avx512bf16", "avx512vl"), (8, 16)  # who rounds to bf16 in one instruction; its lanes
 
 
 def from_memory(function: Function, ref: str, dtype: DType, lanes: int) -> Value:
@@ -23,9 +24,9 @@ def from_memory(function: Function, ref: str, dtype: DType, lanes: int) -> Value
     if dtype == BOOL:
         return Value(function.op(f"trunc {stored} {ref} to {vector_type('i1', lanes)}"), BOOL, lanes)
     if dtype == BF16:
-        return Value(_shifted_left(function, ref, lanes), dtype, lanes)
+        return Value(_shifted_left(function, ref, lanes), dtype, lanes, held=True)
     if dtype == F16:
-        return Value(_from_half(function, ref, lanes), dtype, lanes)
+        return Value(_from_half(function, ref, lanes), dtype, lanes, held=True)
     return Value(ref, dtype, lanes)
 
 
@@ -36,7 +37,7 @@ def to_memory(function: Function, value: Value) -> str:
     if dtype == BOOL:
         return function.op(f"zext {value} to {stored}")
     if dtype == BF16:
-        return _to_bfloat(function, value)
+        return _upper_half(function, value) if value.held else _to_bfloat(function, value)
     if dtype == F16:
         return _to_half(function, value)
     return value.ref
@@ -61,6 +62,17 @@ def cast(function: Function, value: Value, dtype: DType) -> Value:
         return Value(function.op(f"trunc {value} to {target}"), dtype, lanes)
     extend = "sext" if source.kind == "int" else "zext"
     return Value(function.op(f"{extend} {value} to {target}"), dtype, lanes)
+
+
+def flushed_to_bf16(function: Function, value: Value) -> Value | None:
+    """The cast of `flush(value)` as one instruction; None where there is none."""
+    lanes = value.lanes
+    if value.dtype != F32 or lanes not in _NARROWED or not all(map(function.module.machine.has, _NARROWS)):
+        return None
+    pair = vector_type("bfloat", lanes)
+    name = f"llvm.x86.avx512bf16.cvtneps2bf16.{F32.bits * lanes}"
+    narrow = function.call(name, pair, [(value.type, value.ref)])
+    return from_memory(function, function.op(f"bitcast {pair} {narrow} to <{lanes} x i16>"), BF16, lanes)
 
 
 def _truncated(function: Function, value: Value, dtype: DType) -> Value:
@@ -153,6 +165,14 @@ def _shifted_left(function: Function, ref: str, lanes: int) -> str:
     wide = function.op(f"zext {short} {ref} to {bits}")
     moved = function.op(f"shl {bits} {wide}, {literal(16, U32, lanes).ref}")
     return function.op(f"bitcast {bits} {moved} to {vector_type('float', lanes)}")
+
+
+def _upper_half(function: Function, value: Value) -> str:
+    """The half of a float32 that bf16 keeps."""
+    bits, short = vector_type("i32", value.lanes), vector_type("i16", value.lanes)
+    raw = function.op(f"bitcast {value} to {bits}")
+    high = function.op(f"lshr {bits} {raw}, {literal(16, U32, value.lanes).ref}")
+    return function.op(f"trunc {bits} {high} to {short}")
 
 
 def _to_bfloat(function: Function, value: Value) -> str:

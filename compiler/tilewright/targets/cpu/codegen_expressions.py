@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tilewright.dtypes import BOOL, F32, I64
+from tilewright.dtypes import BF16, BOOL, F32, I64
 from tilewright.errors import CodegenError
 from tilewright.expr import Binary, Call, Cast, Const, Expr, Read, Select, Var, children
 from tilewright.faults import INDEX, NOTHING, fault_of
@@ -75,6 +75,10 @@ class _Evaluation:
         return Value(f"<{lanes}>", I64, context.vector.lanes)
 
     def _cast(self, context: Context, e: Cast) -> Value:
+        if e.dtype == BF16 and isinstance(e.a, Call) and e.a.name == "flush":
+            narrow = casts.flushed_to_bf16(context.function, self.value(context, e.a.args[0]))
+            if narrow is not None:
+                return narrow
         value = self.value(context, e.a)
         exact = isinstance(e.a, Read) and e.a.dtype.bits == 16 and e.a.dtype.is_float
         if exact and e.dtype.is_float:  # nothing to round: the value comes from memory

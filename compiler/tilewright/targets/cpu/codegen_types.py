@@ -21,12 +21,14 @@ _SUFFIX = {"double": "f64", "float": "f32", "half": "f16"}
 class Value:
     """An LLVM operand.
 
-    `ref` is its text without the type; lanes: 0 for a scalar, the vector length otherwise.
+    `ref` is its text without the type; lanes: 0 for a scalar, the vector length otherwise; held: whether
+    memory can hold a half-width float as it is, so that nothing is left to round.
     """
 
     ref: str
     dtype: DType
     lanes: int = 0
+    held: bool = False
 
     @property
     def type(self) -> str:

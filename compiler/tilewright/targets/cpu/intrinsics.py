@@ -7,7 +7,9 @@ f64 within 1e-15.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
+from tilewright.arithmetic import SMALLEST_NORMAL
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import CodegenError
 from tilewright.targets.cpu import (
@@ -45,7 +47,7 @@ _UNARY: Mapping[str, Callable[[MathWriter, str], str]] = {
     "trunc": math_rounding.trunc,
 }
 _ROUNDING = ("floor", "ceil", "round", "trunc")
-NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "fmod", "isnan", "popcount", "bitcast")
+NAMES = (*_UNARY, "sqrt", "rsqrt", "abs", "fma", "pow", "fmod", "isnan", "popcount", "bitcast", "flush")
 
 
 def function(module: Module, name: str, element: str, lanes: int) -> str:
@@ -90,6 +92,8 @@ def call(target: Function, name: str, arguments: Sequence[Value], dtype: DType) 
         raise CodegenError(
             f"intrinsic '{name}' is not defined on {first.dtype}; cast its operand to a float type"
         )
+    if name == "flush":
+        return _flushed(target, first)
     if name == "fma":
         return multiply_add(target, *arguments)
     if name == "pow":
@@ -118,6 +122,15 @@ def _same_bits(target: Function, value: Value, dtype: DType) -> Value:
     if held != wanted:
         ref = target.op(f"bitcast {held} {ref} to {wanted}")
     return from_memory(target, ref, dtype, value.lanes)
+
+
+def _flushed(target: Function, value: Value) -> Value:
+    """Zero, of the same sign, for a denormal number of float32."""
+    from tilewright.targets.cpu.codegen_arithmetic import binary, choose
+
+    limit, nothing = (literal(number, value.dtype, value.lanes) for number in (SMALLEST_NORMAL, 0.0))
+    size = replace(value, ref=target.same_type("fabs", value.type, value.ref))
+    return choose(target, binary(target, "lt", size, limit), binary(target, "mul", value, nothing), value)
 
 
 def _remainder(target: Function, a: Value, b: Value) -> Value:

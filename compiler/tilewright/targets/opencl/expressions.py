@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from tilewright.arithmetic import SMALLEST_NORMAL
 from tilewright.dtypes import BF16, BOOL, F16, F32, I64, U32, U64, DType
 from tilewright.errors import CodegenError
 from tilewright.expr import (
@@ -189,6 +190,9 @@ class Expressions:
             return _same_bits(e, values[0])
         if e.name == "isnan":
             return f"({values[0]} != {values[0]})"
+        if e.name == "flush":
+            normal = f"fabs({values[0]}) < {literal(SMALLEST_NORMAL, e.dtype)}"
+            return f"({normal} ? copysign({literal(0, e.dtype)}, {values[0]}) : {values[0]})"
         if e.name == "fma":
             return f"({values[0]} * {values[1]} + {values[2]})"
         if e.name == "rsqrt":
