@@ -11,12 +11,12 @@ def held(shape, seed):
     return values.astype(ml_dtypes.bfloat16).astype(np.float32)
 
 
-def model(nodes, shape, constants):
-    """The bytes of a model from `x` to `y`."""
+def model(nodes, shape, constants, element=TensorProto.FLOAT):
+    """The bytes of a model from `x`, of that element type, to `y`."""
     graph = helper.make_graph(
         nodes,
         "products",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("x", element, shape)],
         [helper.make_empty_tensor_value_info("y")],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.dtypes import BF16, F32, I8, I32, U8
+from tilewright.dtypes import BF16, F32, I8, I32, U8, DType
 from tilewright.errors import ScheduleError
 from tilewright.expr import Expr, Read, Var, cast, children, const, substitute
 from tilewright.loops.affine import Bounds, Linear, linear
@@ -52,18 +52,21 @@ def _dot_quads(extents: Sequence[int]) -> Tensor:
     return compute((columns,), lambda i: sum_over(cast(x[j.var], I32) * cast(w[i, j.var], I32), j), "y")
 
 
-def _dot_tile(extents: Sequence[int]) -> Tensor:
-    """y[i, j] = sum over p, q of f32(x[i, 2 p + q]) * f32(w[p, 2 j + q]), of bf16 operands."""
-    rows, columns, pairs, pair = extents
-    x = placeholder((rows, pairs * pair), BF16, "x")
-    w = placeholder((pairs, columns * pair), BF16, "w")
-    p, q = reduce_axis(pairs, "p"), reduce_axis(pair, "q")
+def _dot_tile(x_type: DType, w_type: DType, total: DType) -> Callable[[Sequence[int]], Tensor]:
+    """y[i, j] = sum over p, q of total(x[i, n p + q]) * total(w[p, n j + q]), q in 0..n."""
 
-    def element(i: Expr, j: Expr) -> Expr:
-        left, right = x[i, p.var * pair + q.var], w[p.var, j * pair + q.var]
-        return sum_over(cast(left, F32) * cast(right, F32), p, q)
+    def meaning(extents: Sequence[int]) -> Tensor:
+        rows, columns, groups, n = extents
+        x, w = placeholder((rows, groups * n), x_type, "x"), placeholder((groups, columns * n), w_type, "w")
+        p, q = reduce_axis(groups, "p"), reduce_axis(n, "q")
 
-    return compute((rows, columns), element, "y")
+        def element(i: Expr, j: Expr) -> Expr:
+            left, right = x[i, p.var * n + q.var], w[p.var, j * n + q.var]
+            return sum_over(cast(left, total) * cast(right, total), p, q)
+
+        return compute((rows, columns), element, "y")
+
+    return meaning
 
 
 def _zero_tile(extents: Sequence[int]) -> Tensor:
@@ -83,7 +86,8 @@ INTRINSICS = {
         Intrinsic("transpose", 2, _transposed),
         Intrinsic("dot_pairs", 2, _dot_pairs),
         Intrinsic("dot_quads", 2, _dot_quads),
-        Intrinsic("dot_tile", 4, _dot_tile, reset="zero_tile"),
+        Intrinsic("dot_tile_pairs", 4, _dot_tile(BF16, BF16, F32), reset="zero_tile"),
+        Intrinsic("dot_tile_quads", 4, _dot_tile(U8, I8, I32), reset="zero_tile"),
         Intrinsic("zero_tile", 2, _zero_tile),
         Intrinsic("store_tile", 2, _store_tile),
     )

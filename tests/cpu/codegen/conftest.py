@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_runs import AMX, AVX2, AVX512, SSE, run_segment, segment_of
+from kernel_runs import AMX, AVX2, AVX512, SSE, TILES, run_segment, segment_of
 from tile_emulation import emulated
 
 import tilewright as tw
@@ -42,14 +42,14 @@ def machine(request: pytest.FixtureRequest) -> Machine:
 def amx(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """A machine with AMX: one whose tile instructions are emulated here, and this one where it has them."""
     real = request.param == "hardware"
-    needed = AMX if real else AMX - {"amx-tile", "amx-bf16"}
+    needed = AMX if real else AMX - TILES
     missing = sorted(needed - set(host().features))
     if missing:
         pytest.skip(f"this processor has no {', '.join(missing)}")
     machine = from_features(request.param, AMX)
     if real:
         return machine
-    flags = device.host_flags() | {"amx_tile", "amx_bf16"}
+    flags = device.host_flags() | {feature.replace("-", "_") for feature in TILES}
     monkeypatch.setattr(kernels, "usable_cpus", lambda: 1)  # other processes would not emulate
     monkeypatch.setattr(target, "kernel_text", lambda kernel, m: emulated(kernel_text(kernel, m)))
     monkeypatch.setattr(device, "host_flags", lambda: flags)

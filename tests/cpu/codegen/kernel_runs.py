@@ -36,7 +36,8 @@ AVX2 = SSE | frozenset(
     }
 )
 AVX512 = AVX2 | frozenset({"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"})
-AMX = AVX512 | {"avx512bf16", "amx-tile", "amx-bf16"}
+TILES = frozenset({"amx-tile", "amx-bf16", "amx-int8"})
+AMX = AVX512 | TILES | {"avx512bf16", "avx512vnni"}
 
 
 def program_of(kernel: Kernel) -> tuple[Program, Plan]:

@@ -1,4 +1,4 @@
-"""Products of bf16 in AMX tiles: the instructions, and what they compute."""
+"""Products in AMX tiles: the instructions, and what they compute."""
 
 import re
 
@@ -19,14 +19,14 @@ from tilewright.targets.cpu.tile_file import TileFile, TileShape
 
 INDEX = "((a * {rows}) + i), ((b * {columns}) + j)"
 TEXT = """
-kernel tiles(@in x: bf16[{all_rows},{depth}], @in w: bf16[{half},{line}], @out y: f32[{all_rows},{all_columns}]) {{
+kernel tiles(@in x: {x}[{all_rows},{depth}], @in w: {w}[{half},{line}], @out y: {sums}[{all_rows},{all_columns}]) {{
   {outer} {{
-  alloc sums: f32[{all_rows},{all_columns}] in tile {{
+  alloc sums: {sums}[{all_rows},{all_columns}] in tile {{
     unrolled for a in 0 .. +{high} {{
       unrolled for b in 0 .. +{wide} {{
         serial tensorized(zero_tile) for i in 0 .. +{rows} {{
           serial for j in 0 .. +{columns} {{
-            sums[{index}] = 0.0:f32
+            sums[{index}] = {zero}:{sums}
           }}
         }}
       }}
@@ -34,11 +34,11 @@ kernel tiles(@in x: bf16[{all_rows},{depth}], @in w: bf16[{half},{line}], @out y
     serial for k in 0 .. +{steps} {{
       unrolled for a in 0 .. +{high} {{
         unrolled for b in 0 .. +{wide} {{
-          serial tensorized(dot_tile) for i in 0 .. +{rows} {{
+          serial tensorized({intrinsic}) for i in 0 .. +{rows} {{
             serial for j in 0 .. +{columns} {{
               serial for p in 0 .. +{pairs} {{
-                serial for q in 0 .. +2 {{
-                  sums[{index}] = (sums[{index}] + (cast:f32(x[((a * {rows}) + i), (((k * {terms}) + (p * 2)) + q)]) * cast:f32(w[((k * {pairs}) + p), (((b * {pair_columns}) + (j * 2)) + q)])))
+                serial for q in 0 .. +{n} {{
+                  sums[{index}] = (sums[{index}] + (cast:{sums}(x[((a * {rows}) + i), (((k * {terms}) + (p * {n})) + q)]) * cast:{sums}(w[((k * {pairs}) + p), (((b * {pair_columns}) + (j * {n})) + q)])))
                 }}
               }}
             }}
@@ -61,17 +61,23 @@ kernel tiles(@in x: bf16[{all_rows},{depth}], @in w: bf16[{half},{line}], @out y
 """  # noqa: E501  # a loop program has long lines
 
 
-def text(rows=5, columns=16, pairs=8, steps=3, high=2, wide=2, outer="serial for n in 0 .. +1"):
-    """y = x w, of high x wide tiles of rows x columns; w in pairs: w[k / 2, 2 j + k % 2]."""
+PAIRS = {"intrinsic": "dot_tile_pairs", "n": 2, "x": "bf16", "w": "bf16", "sums": "f32", "zero": "0.0"}
+QUADS = {"intrinsic": "dot_tile_quads", "n": 4, "x": "u8", "w": "i8", "sums": "i32", "zero": "0"}
+
+
+def text(rows=5, columns=16, pairs=8, steps=3, high=2, wide=2, outer="serial for n in 0 .. +1", kind=PAIRS):
+    """y = x w, of high x wide tiles of rows x columns; w in pairs or quads: w[k / n, n j + k % n]."""
+    n = kind["n"]
     return TEXT.format(
+        **kind,
         index=INDEX.format(rows=rows, columns=columns),
         all_rows=high * rows,
         all_columns=wide * columns,
-        depth=2 * pairs * steps,
+        depth=n * pairs * steps,
         half=pairs * steps,
-        line=2 * wide * columns,
-        terms=2 * pairs,
-        pair_columns=2 * columns,
+        line=n * wide * columns,
+        terms=n * pairs,
+        pair_columns=n * columns,
         rows=rows,
         columns=columns,
         pairs=pairs,
@@ -91,10 +97,10 @@ def arrays(kernel, seed=0):
     return [rng.standard_normal(b.shape).astype(b.dtype.numpy) for b in kernel.params]
 
 
-def product(x, w):
-    """In float64, w as it lies: pairs of rows side by side."""
-    pairs, line = w.shape
-    rows = w.astype(np.float64).reshape(pairs, line // 2, 2).transpose(0, 2, 1).reshape(2 * pairs, -1)
+def product(x, w, n=2):
+    """In float64, w as it lies: n rows side by side."""
+    groups, line = w.shape
+    rows = w.astype(np.float64).reshape(groups, line // n, n).transpose(0, 2, 1).reshape(n * groups, -1)
     return x.astype(np.float64) @ rows
 
 
@@ -117,8 +123,32 @@ def test_products_in_tiles(run, amx, shape, blocks):
     np.testing.assert_allclose(y, product(x, w), rtol=1e-5, atol=1e-5)
 
 
-def test_instructions_and_loops_mean_the_same(check, amx):
-    kernel = kernel_of(text(2, 3, 2, steps=2))
+@pytest.mark.parametrize("blocks", [(2, 2), (1, 4)])
+def test_products_of_bytes_in_tiles_are_exact(run, amx, blocks):
+    kernel = kernel_of(text(14, 16, 16, high=blocks[0], wide=blocks[1], kind=QUADS))
+    assert {"tdpbusd"} == {i.split()[0] for i in instructions(MACHINE, kernel) if i.startswith("tdp")}
+    rng = np.random.default_rng(0)
+    x, w, y = (
+        rng.integers(np.iinfo(b.dtype.numpy).min, np.iinfo(b.dtype.numpy).max, b.shape, b.dtype.numpy, True)
+        for b in kernel.params
+    )
+    x[0], w[:, ::4], w[:, 1::4] = 255, 127, -128  # the largest products
+    run(kernel, amx, x, w, y)
+    np.testing.assert_array_equal(y, product(x, w, 4))
+
+
+def test_sums_of_bytes_wrap(run, amx):
+    kernel = kernel_of(text(2, 2, 16, steps=2_000, high=1, wide=1, kind=QUADS))
+    values = (255, -128, 0)
+    x, w, y = (np.full(b.shape, v, b.dtype.numpy) for b, v in zip(kernel.params, values, strict=True))
+    run(kernel, amx, x, w, y)
+    assert product(x, w, 4)[0, 0] < -(2**31)
+    np.testing.assert_array_equal(y, product(x, w, 4).astype(np.int64).astype(np.int32))
+
+
+@pytest.mark.parametrize("kind", [PAIRS, QUADS])
+def test_instructions_and_loops_mean_the_same(check, amx, kind):
+    kernel = kernel_of(text(2, 3, 2, steps=2, kind=kind))
     check(kernel, amx, *arrays(kernel), rtol=1e-5)
 
 
@@ -193,7 +223,7 @@ def test_tiles_are_configured_again_after_tasks(run, amx):
         (text(pairs=17), "found 5 of 68"),
         (text().replace("(a * 5) + i", "(a * 4) + i"), "not used in whole tiles of one shape"),
         (text().replace("unrolled", "serial"), "not used in whole tiles of one shape"),
-        (text().replace("tensorized(dot_tile) ", ""), "loops that are no instruction on tiles"),
+        (text().replace("tensorized(dot_tile_pairs) ", ""), "loops that are no instruction on tiles"),
         (text().replace(" = 0.0:f32", " = 1.0:f32"), "loops that are no instruction on tiles"),
         (text().replace("(p * 2)", "(p * 1)"), "loops that are no instruction on tiles"),
         (text().replace("(j * 2)", "(j * 1)"), "loops that are no instruction on tiles"),
@@ -208,6 +238,11 @@ def test_what_cannot_be_in_tiles_is_refused(source, message):
 def test_a_machine_without_tiles_refuses_the_scope():
     with pytest.raises(CodegenError, match="scope 'tile' needs amx-tile and amx-bf16"):
         kernel_text(kernel_of(text()), without_tiles(MACHINE))
+    halved = from_features("m", AMX - {"amx-int8"})
+    with pytest.raises(CodegenError, match="scope 'tile' needs amx-tile and amx-int8"):
+        kernel_text(kernel_of(text(kind=QUADS)), halved)
+    with pytest.raises(CodegenError, match="scope 'tile' needs sums of f32 or i32"):
+        kernel_text(kernel_of(text(kind={**PAIRS, "sums": "f64"})), MACHINE)
     plain = text().replace("in tile", "in local")  # any loop is code for any machine
     assert "tdpbf16ps" not in kernel_text(kernel_of(plain), from_features("m", AVX512))
 

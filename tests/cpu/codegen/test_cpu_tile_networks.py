@@ -1,11 +1,11 @@
-"""Mode `bf16` on a machine with AMX: on operands that bf16 holds exactly, products are as good as float32."""
+"""Models on a machine with AMX: on operands that bf16 holds exactly, products are as good as float32."""
 
 import re
 
 import numpy as np
 import pytest
 from exact_products import convolution, held, model
-from onnx import helper
+from onnx import TensorProto, helper
 
 import tilewright as tw
 from tilewright.errors import ArtefactError
@@ -101,6 +101,28 @@ def test_products(compiled, name):
     executable = compiled(data, threads=2)
     assert "amx" in templates(executable)
     assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
+
+
+BYTES = {
+    "3x3": ([2, 64, 14, 14], [48, 64, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "7 pixels": ([1, 128, 7, 7], [64, 128, 3, 3], {"pads": [1, 1, 1, 1]}),
+    "stride 2": ([1, 32, 15, 15], [40, 32, 3, 3], {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "MatMul": ([35, 192], [192, 70], None),
+}
+
+
+@pytest.mark.parametrize("name", BYTES)
+def test_products_of_bytes(compiled, name):
+    shape, weights, attrs = BYTES[name]
+    rng = np.random.default_rng(0)
+    constants = {"w": rng.integers(-128, 128, weights, np.int8), "z": np.array(3, np.uint8)}
+    op = "MatMulInteger" if attrs is None else "ConvInteger"
+    node = helper.make_node(op, ["x", "w", "z"], ["y"], **(attrs or {}))
+    data = model([node], shape, constants, TensorProto.UINT8)
+    feeds = {"x": rng.integers(0, 256, shape, np.uint8)}
+    executable = compiled(data, precision="fp32", threads=2)
+    assert "amx" in templates(executable)
+    np.testing.assert_array_equal(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"])
 
 
 def network():

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-NAMES = ("ldtilecfg", "tilerelease", "tilezero", "tileloadd64", "tilestored64", "tdpbf16ps")
+NAMES = ("ldtilecfg", "tilerelease", "tilezero", "tileloadd64", "tilestored64", "tdpbf16ps", "tdpbusd")
 STATE_BYTES = 64 + 8 * 1024  # the configuration, then 8 tiles of 16 rows of 64 bytes
 FAULT_OFFSET = 4 * 8  # of `fault` in env, see device.py
 
@@ -153,8 +153,10 @@ def _ldtilecfg() -> str:
     return _function("ldtilecfg", ", ptr %config", checks, body)
 
 
-def _tdpbf16ps() -> str:
-    """Three tiles, of shapes that fit; even and odd terms are summed apart, then added to the result."""
+def _product(name: str, sums: str, step: str, total: str) -> str:
+    """Three tiles, of shapes that fit. sums: declares what the loop over %k, 4 bytes of a row, carries on;
+    step: adds %left and %right; total: adds the result to %d.row.
+    """
     checks = [_configured(tile) for tile in "dab"]
     pairs = [("%d", "%a", "ne", "i8"), ("%d", "%b", "ne", "i8"), ("%a", "%b", "ne", "i8")]
     pairs += [("%d.rows", "%a.rows", "eq", "i64"), ("%d.bytes", "%b.bytes", "eq", "i64")]
@@ -165,6 +167,35 @@ def _tdpbf16ps() -> str:
     checks.append(("  %a.pairs = lshr i64 %a.bytes, 2\n  %k.ok = icmp eq i64 %a.pairs, %b.rows", "%k.ok"))
     checks.append(("  %all = or i64 %a.bytes, %d.bytes\n  %rest = and i64 %all, 3", "%rest.ok"))
     checks[-1] = (checks[-1][0] + "\n  %rest.ok = icmp eq i64 %rest, 0", "%rest.ok")
+    body = f"""  br label %row
+row:
+  %m = phi i64 [ 0, %good ], [ %m.next, %row.next ]
+  %m.at = shl i64 %m, 6
+  %a.row = getelementptr i8, ptr %a.data, i64 %m.at
+  %d.row = getelementptr i8, ptr %d.data, i64 %m.at
+  br label %pair
+pair:
+  %k = phi i64 [ 0, %row ], [ %k.next, %pair ]
+{sums}
+  %left = getelementptr i32, ptr %a.row, i64 %k
+  %k.at = shl i64 %k, 6
+  %right = getelementptr i8, ptr %b.data, i64 %k.at
+{step}
+  %k.next = add i64 %k, 1
+  %k.more = icmp ult i64 %k.next, %b.rows
+  br i1 %k.more, label %pair, label %row.next
+row.next:
+{total}
+  %m.next = add i64 %m, 1
+  %m.more = icmp ult i64 %m.next, %d.rows
+  br i1 %m.more, label %row, label %end
+end:
+  ret void"""
+    return _function(name, ", i8 %d, i8 %a, i8 %b", checks, body, "dab")
+
+
+def _tdpbf16ps() -> str:
+    """Even and odd terms are summed apart, then added to the result."""
     even = ", ".join(f"i32 {2 * lane}" for lane in range(16))
     odd = ", ".join(f"i32 {2 * lane + 1}" for lane in range(16))
 
@@ -184,41 +215,40 @@ def _tdpbf16ps() -> str:
   %x{part}.2 = insertelement <16 x i16> poison, i16 %x{part}.1, i64 0
   %x{part}.3 = shufflevector <16 x i16> %x{part}.2, <16 x i16> poison, <16 x i32> zeroinitializer
 {widened(f"x{part}.f", f"%x{part}.3")}
-  %w{part}.1 = shufflevector <32 x i16> %right, <32 x i16> poison, <16 x i32> <{order}>
+  %w{part}.1 = shufflevector <32 x i16> %columns, <32 x i16> poison, <16 x i32> <{order}>
 {widened(f"w{part}.f", f"%w{part}.1")}
   %s{part}.next = call <16 x float> @llvm.fma.v16f32({factors}, <16 x float> %s{part})"""
 
-    body = f"""  br label %row
-row:
-  %m = phi i64 [ 0, %good ], [ %m.next, %row.next ]
-  %m.at = shl i64 %m, 6
-  %a.row = getelementptr i8, ptr %a.data, i64 %m.at
-  %d.row = getelementptr i8, ptr %d.data, i64 %m.at
-  br label %pair
-pair:
-  %k = phi i64 [ 0, %row ], [ %k.next, %pair ]
-  %s0 = phi <16 x float> [ zeroinitializer, %row ], [ %s0.next, %pair ]
-  %s1 = phi <16 x float> [ zeroinitializer, %row ], [ %s1.next, %pair ]
-  %left = getelementptr i32, ptr %a.row, i64 %k
-  %k.at = shl i64 %k, 6
-  %b.row = getelementptr i8, ptr %b.data, i64 %k.at
-  %right = load <32 x i16>, ptr %b.row, align 64
-{term(0, even)}
-{term(1, odd)}
-  %k.next = add i64 %k, 1
-  %k.more = icmp ult i64 %k.next, %b.rows
-  br i1 %k.more, label %pair, label %row.next
-row.next:
-  %old = load <16 x float>, ptr %d.row, align 64
+    first = "[ zeroinitializer, %row ]"
+    sums = "\n".join(f"  %s{part} = phi <16 x float> {first}, [ %s{part}.next, %pair ]" for part in (0, 1))
+    load = "  %columns = load <32 x i16>, ptr %right, align 64"
+    total = """  %old = load <16 x float>, ptr %d.row, align 64
   %sum = fadd <16 x float> %s0.next, %s1.next
   %new = fadd <16 x float> %old, %sum
-  store <16 x float> %new, ptr %d.row, align 64
-  %m.next = add i64 %m, 1
-  %m.more = icmp ult i64 %m.next, %d.rows
-  br i1 %m.more, label %row, label %end
-end:
-  ret void"""
-    return _function("tdpbf16ps", ", i8 %d, i8 %a, i8 %b", checks, body, "dab")
+  store <16 x float> %new, ptr %d.row, align 64"""
+    return _product("tdpbf16ps", sums, "\n".join((load, term(0, even), term(1, odd))), total)
+
+
+def _tdpbusd() -> str:
+    """Bytes of rows have no sign, those of columns have one; sums wrap."""
+
+    def term(byte: int) -> str:
+        return f"""  %x{byte}.s = lshr <16 x i32> %rows, splat (i32 {8 * byte})
+  %x{byte}.b = and <16 x i32> %x{byte}.s, splat (i32 255)
+  %w{byte}.s = shl <16 x i32> %columns, splat (i32 {24 - 8 * byte})
+  %w{byte}.b = ashr <16 x i32> %w{byte}.s, splat (i32 24)
+  %p{byte} = mul <16 x i32> %x{byte}.b, %w{byte}.b
+  %s{byte + 1} = add <16 x i32> %s{byte}, %p{byte}"""
+
+    load = """  %left.1 = load i32, ptr %left
+  %left.2 = insertelement <16 x i32> poison, i32 %left.1, i64 0
+  %rows = shufflevector <16 x i32> %left.2, <16 x i32> poison, <16 x i32> zeroinitializer
+  %columns = load <16 x i32>, ptr %right, align 64"""
+    total = """  %old = load <16 x i32>, ptr %d.row, align 64
+  %new = add <16 x i32> %old, %s4
+  store <16 x i32> %new, ptr %d.row, align 64"""
+    sums = "  %s0 = phi <16 x i32> [ zeroinitializer, %row ], [ %s4, %pair ]"
+    return _product("tdpbusd", sums, "\n".join((load, *map(term, range(4)))), total)
 
 
 _FMA = "declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)"
@@ -238,5 +268,6 @@ _FUNCTIONS = "\n".join(
         ),
         _function("tilestored64", ", i8 %t, ptr %base, i64 %stride", [_configured("t")], _rows(_STORE), "t"),
         _tdpbf16ps(),
+        _tdpbusd(),
     ]
 )

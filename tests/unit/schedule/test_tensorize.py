@@ -85,14 +85,14 @@ def in_tiles(x_storage=PLAIN, w_storage=PAIRS, step=1, chunk=2):
     outer, inner = schedule.split(y, "y.r0", 2 * chunk)
     p, q = schedule.split(y, inner, 2)
     schedule.reorder(y, outer, "y.i0", "y.i1", p, q)
-    schedule.tensorize(y, "y.i0", "dot_tile")
+    schedule.tensorize(y, "y.i0", "dot_tile_pairs")
     return lower_schedule(schedule, [(x, x_storage), (w, w_storage)], [PLAIN])
 
 
 def test_a_product_of_tiles_and_its_reset_are_marked():
     text = format_kernel(in_tiles())
     assert "tensorized(zero_tile) for y.i0.init in 0 .. +8" in text
-    assert "tensorized(dot_tile) for y.i0 in 0 .. +8" in text
+    assert "tensorized(dot_tile_pairs) for y.i0 in 0 .. +8" in text
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_sums_of_a_tile_start_outside_of_it():
     z = compute((8, 16), lambda i, j: sum_over(cast(x[i, k], F32) * cast(y[k, j], F32), k), "z")
     schedule = Schedule([z])
     schedule.split(z, "y.r0", 2)
-    schedule.tensorize(z, "z.i0", "dot_tile")
+    schedule.tensorize(z, "z.i0", "dot_tile_pairs")
     with pytest.raises(ScheduleError, match="expected a reduce loop around"):
         lower_schedule(schedule, [(x, PLAIN), (y, PAIRS)], [PLAIN])

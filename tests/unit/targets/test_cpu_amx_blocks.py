@@ -14,7 +14,15 @@ from tilewright.graph.ir import Function
 from tilewright.machine import Machine
 from tilewright.ops.operator import Builder
 from tilewright.targets.cpu.detect import from_features, without_tiles
-from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, SUMS, TERMS, Run, blocks_for
+from tilewright.targets.cpu.schedules.amx_blocks import (
+    COLUMNS,
+    PAIRS,
+    QUADS,
+    SUMS,
+    Run,
+    Unit,
+    blocks_for,
+)
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.types import TensorType
 
@@ -54,11 +62,12 @@ def test_blocks(
 @pytest.mark.parametrize("rows", [(1, 56, 56), (2, 9, 15), (5, 13), (48,), (1, 7, 7), (1, 17, 19)])
 @pytest.mark.parametrize(("columns", "groups"), [(16, 1), (40, 1), (128, 2), (1000, 1)])
 @pytest.mark.parametrize("channels", [16, 24, 36, 960])
-@pytest.mark.parametrize("border", [0, 2])
+@pytest.mark.parametrize(("border", "unit"), [(0, PAIRS), (2, PAIRS), (2, QUADS)])
 def test_blocks_cover_the_work(
-    rows: tuple[int, ...], columns: int, groups: int, channels: int, border: int
+    rows: tuple[int, ...], columns: int, groups: int, channels: int, border: int, unit: Unit
 ) -> None:
-    found = blocks_for(rows, [n + border for n in rows], columns, groups, 9, channels, AMX)
+    channels *= unit.vectors // PAIRS.vectors * unit.terms // PAIRS.terms
+    found = blocks_for(rows, [n + border for n in rows], columns, groups, 9, channels, AMX, unit)
     assert found is not None
     run, length = found.run, found.run.length(rows)
     cut, chunks = run.split(rows)
@@ -67,8 +76,8 @@ def test_blocks_cover_the_work(
     assert found.even == (length % found.rows == 0)
     assert not run.seams or run.pitch % found.rows == 0
     assert channels % found.terms == 0
-    assert found.terms % 2 == 0
-    assert found.terms <= TERMS
+    assert found.terms % unit.group == 0
+    assert found.terms <= 16 * unit.group
     assert found.high * found.wide <= SUMS
     assert groups == 1 or columns // groups % found.columns == 0
     tiles = prod(rows) / found.rows * -(-columns // COLUMNS)
@@ -77,10 +86,10 @@ def test_blocks_cover_the_work(
 
 def test_a_packed_operand_decides_the_columns() -> None:
     for panel in (16, 32, 48, 64):
-        found = blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, panel)
+        found = blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, PAIRS, panel)
         assert found is not None
         assert found.columns == panel
-    assert blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, 24) is None
+    assert blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, PAIRS, 24) is None
 
 
 @pytest.mark.parametrize(

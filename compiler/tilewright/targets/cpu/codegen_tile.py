@@ -1,9 +1,9 @@
-"""Loops that are one AMX instruction: products of bf16 tiles, and sums in scope `tile` set to 0 and stored.
+"""Loops that are one AMX instruction: products of tiles, and sums in scope `tile` set to 0 and stored.
 
     tensorized(zero_tile) for i in 0..R:      R, C <= 16
       for j in 0..C:
         sums[.., i, .., j] = 0
-    tensorized(dot_tile) for i in 0..R:       P <= 16; x contiguous in 2 p + q, w in 2 j + q
+    tensorized(dot_tile_pairs) for i in 0..R:       P <= 16; x contiguous in 2 p + q, w in 2 j + q
       for j in 0..C:
         for p in 0..P:
           for q in 0..2:
@@ -12,8 +12,9 @@
       for j in 0..C:
         y[.., j] = sums[.., i, .., j]
 
-The indices of sums are a constant, plus i in one of them and j in another. Denormals count as 0. Each
-function that uses tiles configures them when it begins and releases them when it ends.
+`dot_tile_quads` is the same of four bytes in place of two bf16: u8 of x, i8 of w, sums of i32. The indices
+of sums are a constant, plus i in one of them and j in another. bf16 denormals count as 0. Each function that
+uses tiles configures them when it begins and releases them when it ends.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilewright.dtypes import BF16, F32
+from tilewright.dtypes import F32, I32
 from tilewright.errors import CodegenError
-from tilewright.expr import Const, Expr, Read, Var, free_vars
+from tilewright.expr import Const, Expr, Read, Var, const, free_vars
 from tilewright.loops.affine import Linear, linear, rejoined
 from tilewright.loops.ir import Allocate, Buffer, For, LoopKind, Store, walk
 from tilewright.targets.cpu.codegen_address import Evaluate, element_pointer, flat_index
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_context import Context, Pointer, Tiles
-from tilewright.targets.cpu.codegen_dot import PAIR, PAIRS, factors
-from tilewright.targets.cpu.tile_file import FEATURES, TileShape
+from tilewright.targets.cpu.codegen_dot import DOTS, Dot, factors
+from tilewright.targets.cpu.tile_file import TileShape
 
+FEATURES = {F32: ("amx-tile", "amx-bf16"), I32: ("amx-tile", "amx-int8")}  # that sums of a type need
+SUM_BYTES = 4  # of a sum, and of the factors side by side that are multiplied for it
+_PRODUCTS = {"dot_tile_pairs": "tdpbf16ps", "dot_tile_quads": "tdpbusd"}
 _BYTE = "i8"
 
 
@@ -63,8 +67,10 @@ class _Matrix:
 def allocate(context: Context, stmt: Allocate) -> Tiles:
     """A tile for each constant index at which the loops inside use the buffer. Raises CodegenError."""
     buffer, machine = stmt.buffer, context.function.module.machine
-    if not all(map(machine.has, FEATURES)):
-        raise CodegenError(f"buffer '{buffer.name}': scope 'tile' needs {' and '.join(FEATURES)}")
+    features = FEATURES.get(buffer.dtype, ())
+    if not features or not all(map(machine.has, features)):
+        needed = " and ".join(features) or f"sums of {' or '.join(map(str, FEATURES))}"
+        raise CodegenError(f"buffer '{buffer.name}': scope 'tile' needs {needed}")
     numbers: dict[tuple[int, ...], int] = {}
     shapes = set()
     for loop in (part for part in walk(stmt.body) if isinstance(part, For) and part.intrinsic):
@@ -74,7 +80,7 @@ def allocate(context: Context, stmt: Allocate) -> Tiles:
             if slot is None or len(shapes) != 1:
                 raise CodegenError(f"buffer '{buffer.name}' is not used in whole tiles of one shape")
             if slot not in numbers:
-                numbers[slot] = context.function.tiles.take(TileShape(nest.rows, nest.columns * F32.bytes))
+                numbers[slot] = context.function.tiles.take(TileShape(nest.rows, nest.columns * SUM_BYTES))
     return Tiles(numbers)
 
 
@@ -82,26 +88,25 @@ def zero(context: Context, loop: For, _: Evaluate) -> bool:
     """Writes `zero_tile` as one instruction, when the sums are in a tile."""
     nest = _nest(loop, 2)
     number = None if nest is None else _number(context, nest, nest.step.buffer, nest.step.indices)
-    if nest is None or number is None or nest.step.value != Const(0.0, F32):
+    if nest is None or number is None or nest.step.value != const(0, nest.step.buffer.dtype):
         return False
     _call(context.function, "tilezero", (_BYTE, str(number)))
     return True
 
 
 def dot(context: Context, loop: For, evaluate: Evaluate) -> bool:
-    """Writes `dot_tile` as one instruction and loads of what the block has not loaded yet."""
+    """Writes `dot_tile_...` as one instruction and loads of what the block has not loaded yet."""
     nest = _nest(loop, 4)
     number = None if nest is None else _number(context, nest, nest.step.buffer, nest.step.indices)
-    factors = None if nest is None else _factors(nest)
+    factors = None if nest is None else _factors(nest, DOTS[loop.intrinsic.replace("_tile", "")])
     if nest is None or number is None or factors is None:
         return False
-    (_, rows), (_, columns), (_, pairs), _ = nest.axes
-    row_bytes = PAIR * BF16.bytes
-    x = _load(context, factors[0], TileShape(rows, pairs * row_bytes), evaluate)
-    w = _load(context, factors[1], TileShape(pairs, columns * row_bytes), evaluate)
+    (_, rows), (_, columns), (_, groups), _ = nest.axes
+    x = _load(context, factors[0], TileShape(rows, groups * SUM_BYTES), evaluate)
+    w = _load(context, factors[1], TileShape(groups, columns * SUM_BYTES), evaluate)
     if x == w:
         raise CodegenError(f"sums of '{nest.step.buffer.name}' leave no tiles for two operands")
-    _call(context.function, "tdpbf16ps", *((_BYTE, str(n)) for n in (number, x, w)))
+    _call(context.function, _PRODUCTS[loop.intrinsic], *((_BYTE, str(n)) for n in (number, x, w)))
     return True
 
 
@@ -120,7 +125,7 @@ def store(context: Context, loop: For, evaluate: Evaluate) -> bool:
     return True
 
 
-RULES = {"zero_tile": zero, "dot_tile": dot, "store_tile": store}
+RULES = {"zero_tile": zero, "dot_tile_pairs": dot, "dot_tile_quads": dot, "store_tile": store}
 
 
 def finish(function: Function) -> None:
@@ -184,13 +189,13 @@ def _number(context: Context, nest: _Nest, buffer: Buffer, indices: Sequence[Exp
     return place.numbers.get(slot) if isinstance(place, Tiles) and slot is not None else None
 
 
-def _factors(nest: _Nest) -> tuple[_Matrix, _Matrix] | None:
+def _factors(nest: _Nest, dot: Dot) -> tuple[_Matrix, _Matrix] | None:
     """x and w of a sum of products in the form above."""
-    reads = factors(nest.step, PAIRS)
-    if nest.axes[3][1] != PAIR or reads is None:
+    reads = factors(nest.step, dot)
+    if nest.axes[3][1] != dot.terms or reads is None:
         return None
-    x = _matrix(reads[0].source, reads[0].indices, nest, (None, 0, PAIR, 1))
-    w = _matrix(reads[1].source, reads[1].indices, nest, (0, PAIR, None, 1))
+    x = _matrix(reads[0].source, reads[0].indices, nest, (None, 0, dot.terms, 1))
+    w = _matrix(reads[1].source, reads[1].indices, nest, (0, dot.terms, None, 1))
     return None if x is None or w is None else (x, w)
 
 

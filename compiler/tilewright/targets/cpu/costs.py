@@ -84,7 +84,7 @@ class CpuCosts:
             return Wish((last, Storage(f"{spatial}ba"), None), last, halo, gain, fill)
         depth, columns = w.type.size // w.shape[0] // terms, w.shape[0] // group
         lanes = self.machine.lanes(32)
-        blocks = self._blocks(node) if terms == PAIR else None
+        blocks = self._blocks(node, terms)
         best = tile_for(y.shape[2:], columns, depth, self.machine).vectors
         width = blocks.columns if blocks else panel_vectors(best, columns, group, lanes) * lanes
         if not width or w.shape[1] % terms:
@@ -132,7 +132,7 @@ class CpuCosts:
         """Products of bf16 in tiles or in pairs."""
         if self.precision != "bf16":
             return {}
-        blocks = self._blocks(node)
+        blocks = self._blocks(node, PAIR)
         if blocks is not None:
             return {"bf16": blocks.cycles}
         return {"bf16": direct / PAIR} if self._has_pairs(node) else {}
@@ -143,25 +143,27 @@ class CpuCosts:
             return {}
         if node.attrs.get("group", 1) != 1:
             return {}
-        blocks = self._blocks(node, len(planes.PLANE_PAIRS))
+        blocks = self._blocks(node, PAIR, len(planes.PLANE_PAIRS))
         moved = node.operand(0).type.size * (F32.bytes + len(planes.PLANE_PAIRS) * BF16.bytes)
         return {} if blocks is None else {planes.ALGORITHM: blocks.cycles + moved / BYTES}
 
-    def _blocks(self, node: Node, copies: int = 1) -> Blocks | None:
-        """AMX tiles for a product of bf16; None where the machine has none, or vectors do better.
+    def _blocks(self, node: Node, terms: int, copies: int = 1) -> Blocks | None:
+        """AMX tiles for a product; None where the machine has none, or vectors do better.
 
-        copies: values of bf16 that stand for each value of the operands.
+        terms: that are added at once; copies: values of bf16 that stand for each value of the operands.
         """
-        y, weights = node.output, node.operand(1)
+        y, weights, unit = node.output, node.operand(1), amx_blocks.UNITS.get(terms)
+        if unit is None:
+            return None
         if node.op == "Conv":
             rows, group = (y.shape[0], *y.shape[2:]), attributes(node)["group"]
             over = windows("Conv", node.operand(0).shape, weights.shape[2:], attributes(node))
             taps, channels = prod(weights.shape[2:]), copies * weights.shape[1]
-            return blocks_for(rows, _pitches(over), y.shape[1], group, taps, channels, self.machine)
+            return blocks_for(rows, _pitches(over), y.shape[1], group, taps, channels, self.machine, unit)
         if node.attrs.get("transA") or len(weights.shape) != 2:
             return None
         rows = y.shape[:-1]
-        return blocks_for(rows, rows, y.shape[-1], 1, 1, copies * _depth(node), self.machine)
+        return blocks_for(rows, rows, y.shape[-1], 1, 1, copies * _depth(node), self.machine, unit)
 
     def _of_bytes(self, node: Node) -> Mapping[str, float]:
         """Products of i32, and of the bytes that they were cast from; what is cast is written and read."""
@@ -191,7 +193,8 @@ class CpuCosts:
         if not PAIRS.on(self.machine) or node.attrs.get("transA"):
             return False
         weights = node.operand(1)
-        if self.machine.units.get(amx_blocks.UNIT) and node.output.type.size >= FEW_ROWS * _columns(node):
+        many = node.output.type.size >= FEW_ROWS * _columns(node)
+        if many and self.machine.units.get(amx_blocks.PAIRS.name):
             return False
         if node.op == "Conv":
             return weights.shape[1] % PAIR == 0 and self._convolution(node) is not None
@@ -222,7 +225,7 @@ class CpuCosts:
             return None
         row = long_row_axis(y.shape, range(len(y.shape) - 1))
         tile = tile_for(y.shape[row : row + 1], y.shape[-1], depth, self.machine)
-        blocks = self._blocks(node) if terms == PAIR else None
+        blocks = self._blocks(node, terms)
         width = blocks.columns if blocks else tile.vectors * self.machine.lanes(32)
         order, column = ("ab", "a") if transposed else ("ba", "b")
         return Wish((PLAIN, panels(order, column, width, terms), PLAIN), PLAIN)

@@ -14,7 +14,6 @@ from tilewright.errors import CodegenError
 
 TILES = 8
 MAX_ROWS, MAX_BYTES = 16, 64
-FEATURES = ("amx-tile", "amx-bf16")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Template for products of bf16 on AMX tiles: the contraction template with tiles in place of vectors.
+"""Template for products of bf16 or of bytes on AMX tiles: `contraction` with tiles in place of vectors.
 
 for panel of columns:                       (one block of the packed operand)
   for chunk of rows:                        (parallel here, or over panels, whichever shares better)
@@ -20,8 +20,7 @@ from tilewright.loops.affine import Bounds
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.schedule import Schedule
-from tilewright.targets.cpu.codegen_dot import PAIR
-from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, Blocks, blocks_for
+from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, UNITS, Blocks, blocks_for
 from tilewright.targets.cpu.schedules.common import (
     axis,
     described,
@@ -32,7 +31,7 @@ from tilewright.targets.cpu.schedules.common import (
     start,
     work,
 )
-from tilewright.targets.cpu.schedules.contraction import column_of, in_pairs, is_product, panel_width
+from tilewright.targets.cpu.schedules.contraction import column_of, is_product, panel_width, terms_of
 from tilewright.tensor.ir import Reduce
 
 
@@ -75,7 +74,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     flat = 1 if run.pitch else 0  # axes that have become one
     position = along - flat, column - (flat if column > along else 0)
     s.compute_at(sums, staged, _in_tiles(s, staged, *position, blocks, "store_tile"))
-    _in_tiles(s, sums, *position, blocks, "dot_tile")
+    _in_tiles(s, sums, *position, blocks, blocks.unit.intrinsic)
     tiles = f"{blocks.high}x{blocks.wide}"
     knobs = described(
         rows=blocks.rows,
@@ -100,7 +99,7 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
     if outer:
         chunk, within = s.split(stage, outer.pop(), blocks.terms)
         outer.append(chunk)
-        terms = [*s.split(stage, within, PAIR)]
+        terms = [*s.split(stage, within, blocks.unit.group)]
     if blocks.even:
         tile_row, i = s.split(stage, names[row], blocks.rows)
         block, tile_row = s.overlap(stage, tile_row, blocks.high)
@@ -119,7 +118,7 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
 
 def _blocks(group: Group, machine: Machine) -> Blocks | None:
     """The blocks that the operand was packed for; None when it is not for tiles."""
-    packed = [t for t in group.input_types if t.storage.tag and in_pairs(t.storage)]
+    packed = [t for t in group.input_types if t.storage.tag and terms_of(t.storage) in UNITS]
     if not is_product(group) or len(packed) != 1:
         return None
     stage, shape, column = group.anchor.stage, group.outputs[0].shape, column_of(group)
@@ -136,6 +135,7 @@ def _blocks(group: Group, machine: Machine) -> Blocks | None:
         prod(taps),
         channels,
         machine,
+        UNITS[terms_of(packed[0].storage)],
         panel_width(packed[0].storage),
     )
 

@@ -24,15 +24,39 @@ from math import prod
 from tilewright.machine import Machine
 from tilewright.targets.cpu.tile_file import MAX_BYTES, MAX_ROWS
 
-UNIT = "amx_bf16"  # of a Machine
 COLUMNS = MAX_BYTES // 4  # sums of a row of a tile
-TERMS = MAX_BYTES // 2  # values of a row of an operand
 SUMS = 4  # tiles of sums: as many products in flight as hide their latency, and room for operands
 PRODUCT, LATENCY, LOAD = 16, 52, 8  # cycles
-VECTOR_PRODUCTS = 64  # products of bf16 a cycle that vectors reach
 NEAR_BYTES = 1 << 15  # of operands or sums that stay in the first-level cache
 FAR_LOAD, FAR_LINE = 22, 8  # cycles of a tile from the second level, and of a line of sums to it and back
 MAX_CHUNK = 4096  # elements that are computed together
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kind of tile product. name: among the units of a Machine; group: factors side by side that are
+    multiplied for one sum; vectors: products a cycle that vectors reach; intrinsic: its name.
+    """
+
+    name: str
+    group: int
+    vectors: int
+    intrinsic: str
+
+    @property
+    def terms(self) -> int:
+        """Values of a row of an operand, at most."""
+        return COLUMNS * self.group
+
+    @property
+    def bytes(self) -> int:
+        """Of a value."""
+        return MAX_BYTES // self.terms
+
+
+PAIRS = Unit("amx_bf16", 2, 64, "dot_tile_pairs")
+QUADS = Unit("amx_int8", 4, 128, "dot_tile_quads")
+UNITS = {unit.group: unit for unit in (PAIRS, QUADS)}
 
 
 @dataclass(frozen=True)
@@ -61,7 +85,7 @@ class Run:
 @dataclass(frozen=True)
 class Blocks:
     """run: the rows of a chunk; rows: of a tile; even: whether whole tiles make up the run; high: tiles along
-    the run; wide: tiles of columns; terms: of a tile product; cycles: of all tile products of the result.
+    the run; wide: tiles of columns; terms: of a tile product of `unit`; cycles: of all of the result.
     """
 
     run: Run
@@ -70,6 +94,7 @@ class Blocks:
     high: int
     wide: int
     terms: int
+    unit: Unit
     cycles: float
 
     @property
@@ -86,6 +111,7 @@ def blocks_for(
     taps: int,
     channels: int,
     machine: Machine,
+    unit: Unit = PAIRS,
     panel: int = 0,
 ) -> Blocks | None:
     """The cheapest blocks for results of `rows` (one or more axes) by `columns`, in groups of columns, each a
@@ -95,9 +121,9 @@ def blocks_for(
     is no whole number or the axes are no neighbours; panel: columns of the packed operand, 0 where it is not
     packed yet.
     """
-    if not machine.units.get(UNIT) or not rows:
+    if not machine.units.get(unit.name) or not rows:
         return None
-    return _blocks_for(tuple(rows), tuple(pitches), columns, groups, taps, channels, panel)
+    return _blocks_for(tuple(rows), tuple(pitches), columns, groups, taps, channels, unit, panel)
 
 
 @cache
@@ -108,9 +134,10 @@ def _blocks_for(
     groups: int,
     taps: int,
     channels: int,
+    unit: Unit,
     panel: int,
 ) -> Blocks | None:
-    terms = next((n for n in range(TERMS, 0, -2) if channels % n == 0), 0)
+    terms = next((n for n in range(unit.terms, 0, -unit.group) if channels % n == 0), 0)
     if not terms:
         return None
     steps = taps * channels // terms
@@ -125,7 +152,7 @@ def _blocks_for(
         fits = high * wide <= SUMS and high * tile <= length and panel in (0, width)
         if not fits or (wide - 1) * COLUMNS >= columns or (groups > 1 and columns // groups % width):
             continue
-        weights = steps * terms * width * 2
+        weights = steps * terms * width * unit.bytes
         loads = LOAD * high + (LOAD if weights <= NEAR_BYTES else FAR_LOAD) * wide
         step = max(PRODUCT * high * wide, LATENCY, loads)
         cut, chunks = run.split(rows)
@@ -136,10 +163,10 @@ def _blocks_for(
         shares = max(panels, chunks, *(n for axis, n in enumerate(rows) if axis not in (cut, run.axis)))
         cost = (cycles + far) * (1 + 1 / shares)  # the last turn may be one thread's alone
         order = (cost, loads / (high * wide), bool(run.pitch), -run.axis, length)
-        found.append((order, Blocks(run, tile, length % tile == 0, high, wide, terms, cycles)))
+        found.append((order, Blocks(run, tile, length % tile == 0, high, wide, terms, unit, cycles)))
     best = min(found, key=lambda f: f[0])[1] if found else None
     useful = prod(rows) * columns * taps * channels
-    return best if best is not None and useful > VECTOR_PRODUCTS * best.cycles else None
+    return best if best is not None and useful > unit.vectors * best.cycles else None
 
 
 def _runs(rows: Sequence[int], pitches: Sequence[int]) -> Iterator[Run]:
