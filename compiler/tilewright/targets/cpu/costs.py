@@ -179,7 +179,7 @@ class CpuCosts:
     def _has_quads(self, node: Node) -> bool:
         """Whether a product of bytes has a template."""
         weights = node.operand(1)
-        if not QUADS.on(self.machine):
+        if not QUADS.on(self.machine) or _columns(node) == 1:
             return False
         if node.op == "MatMul":
             return len(weights.shape) == 2 and len(node.operand(0).shape) > 1

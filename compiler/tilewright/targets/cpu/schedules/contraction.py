@@ -84,8 +84,6 @@ def schedule(group: Group, machine: Machine) -> Choice:
     shape = group.outputs[0].shape
     rank, column, lanes = len(shape), column_of(group), machine.lanes(32)
     terms = max(terms_of(t.storage) for t in group.input_types)
-    if shape[column] == 1:  # no loop is left that could be an instruction
-        terms = 0
     frame = start(group, work(group) if terms else PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     rows = [p for p in range(rank) if p != column]
