@@ -93,7 +93,7 @@ def literal(value: Constant) -> str | None:
 
 def _standard_nans(data: np.ndarray) -> np.ndarray:
     """The same numbers with the NaN that the parser creates."""
-    return np.where(np.isnan(data.astype(np.float64)), np.array("nan", data.dtype), data).astype(data.dtype)
+    return np.where(np.isnan(data.astype(np.float64)), np.array(np.nan, data.dtype), data).astype(data.dtype)
 
 
 def _element(element: Any, dtype: DType) -> str:
