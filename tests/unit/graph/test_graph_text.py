@@ -37,7 +37,7 @@ def network() -> Function:
     build = Builder(function, origin=("layer/1",))
     w = build.constant(np.linspace(-1, 1, 4 * 3 * 9, dtype=np.float32).reshape(4, 3, 3, 3), "w")
     c = build.op("Conv", x, w, None, pads=(1, 1, 1, 1), strides=(1, 1), dilations=(1, 1), group=1)
-    packed = build.op("Pack", c, storage=Storage("acdb", ((0, 0), (0, 0), (1, 1), (1, 1))))
+    packed = build.op("Pack", c, storage=Storage("acdb", ((0, 0), (0, 0), (1, 1), (1, 1)), 7))
     y = build.op("Cast", build.op("Unpack", packed), to=F64)
     body = Function("body")
     p = body.add_input("p", y.type)

@@ -1,8 +1,10 @@
 """Choosing storages: each case of the pass, equal numbers, and that it keeps away where nothing is wished."""
 
 import numpy as np
+import pytest
 from pass_checks import Graph, fires, keeps, node_of, operators
 
+from tilewright.dtypes import I32
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.passes.storage import ChooseStorage
 from tilewright.storage import PLAIN, Storage, Wish
@@ -99,6 +101,26 @@ def test_padding_becomes_a_halo_of_what_the_producer_writes():
     assert node_of(function, "Relu").output.type.storage.halo == HALO
     assert node_of(function, "Pack").attrs["storage"].halo == HALO
     assert all(node.attrs["padded_by_halo"] for node in function.nodes if node.op == "Conv")
+
+
+@pytest.mark.parametrize(("fills", "padded"), [((7, 7), 2), ((7, 9), 1), ((None, 9), 2), ((9, None), 2)])
+def test_a_halo_holds_what_its_first_reader_pads_with(fills, padded):
+    """None: a halo whose elements nobody reads."""
+
+    class Filled(_Blocked):
+        def wish(self, node: Node) -> Wish:
+            fill = fills[node.attrs["pad_value"] == fills[1]]
+            return Wish((LAST, None, None), LAST, HALO, fill=fill)
+
+    graph = Graph()
+    x, weights = graph.input(1, 2, 4, 4, dtype=I32), graph.constant(np.ones((2, 2, 3, 3), np.int32))
+    whole = {"strides": (1, 1), "dilations": (1, 1), "pads": (1,) * 4, "group": 1}
+    results = [graph.op("Conv", x, weights, **whole, pad_value=fill or 0) for fill in fills]
+    function = fires(graph.returning(*results), ChooseStorage(Filled()), final=False)
+    storage = node_of(function, "Pack").output.type.storage
+    assert storage.fill == next(fill for fill in fills if fill is not None)
+    convolutions = [node for node in function.nodes if node.op == "Conv"]
+    assert sum(bool(node.attrs.get("padded_by_halo")) for node in convolutions) == padded
 
 
 def test_a_convolution_without_padding_reads_no_halo():

@@ -36,8 +36,10 @@ def test_texts_round_trip(made):
     assert print_program(again) == print_program(made)
 
 
-def test_odd_names_and_storages_survive():
-    odd = Memory('a "b" {c}, d', row("x").dtype, (1, 4), Space.ACTIVATION, (4,), Storage("", ((1, 2),)))
+@pytest.mark.parametrize("fill", [0, 128, -3])
+def test_odd_names_and_storages_survive(fill):
+    storage = Storage("", ((1, 2),), fill)
+    odd = Memory('a "b" {c}, d', row("x").dtype, (1, 4), Space.ACTIVATION, (4,), storage)
     x = row("x", Space.MUTABLE)
     made = program(
         [Copy(target(odd), source(x)), CallKernel("bump", (source(x), target(odd)), ("n/1", 'q"'))], [x]

@@ -101,7 +101,10 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
 def run(kernel: Kernel, arrays: list[np.ndarray], shape: tuple[int, ...], storage: Storage) -> np.ndarray:
     result = np.full(storage.physical_shape(shape), np.nan, np.float32)
     interpret(kernel, [*arrays, result])
-    return storage.unpack(result, shape)
+    plain = storage.unpack(result, shape)
+    if storage.has_halo:
+        np.testing.assert_array_equal(result, storage.pack(plain))
+    return plain
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,7 +113,7 @@ def run(kernel: Kernel, arrays: list[np.ndarray], shape: tuple[int, ...], storag
     sizes=st.tuples(*[st.integers(1, 9)] * 3),
     seed=st.integers(0, 2**32),
     steps=st.integers(0, 14),
-    storage=st.sampled_from([PLAIN, Storage("ba"), Storage("Ba4b"), Storage("ab", ((1, 0), (2, 1)))]),
+    storage=st.sampled_from([PLAIN, Storage("ba"), Storage("Ba4b"), Storage("ab", ((1, 0), (2, 1)), 5)]),
 )
 def test_scheduled_equals_unscheduled(builder, sizes, seed, steps, storage):
     inputs, output = builder(*sizes)
