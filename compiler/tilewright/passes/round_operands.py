@@ -6,7 +6,8 @@
    operands are left alone. Products take denormal numbers for zeros, so the Casts may flush them.
 2. The Cast of %x fuses into the kernel that computes %x. So that %x need not be stored as well, element-wise
    readers of %x read %r, widened again by a Cast of their own, which fuses with them.
-3. Where %x only moves or selects elements (MOVES), it does so with rounded ones: Cast(MaxPool(%a)) ->
+3. Terms are added PAIR at a time: an odd number of channels gets one of zeros behind them.
+4. Where %x only moves or selects elements (MOVES), it does so with rounded ones: Cast(MaxPool(%a)) ->
    MaxPool(Cast(%a)).
 
 Only modes that permit the error get here: that of rounding two factors to 8 bits, 2^-9 each.
@@ -16,7 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Constant, Function, Node, Value
@@ -26,6 +29,7 @@ from tilewright.passes.base import FUSED, FunctionPass
 from tilewright.passes.costs import PRODUCTS, Costs, choose_algorithm
 from tilewright.types import TensorType
 
+PAIR = 2  # values of bf16 that a lane of 32 bits holds
 MOVES = ("Concat", "MaxPool", "Reshape", "Slice", "Transpose")
 
 
@@ -88,6 +92,7 @@ class _Rounding:
     chosen: set[Node]
     nodes: list[Node] = field(default_factory=list)
     rounded: dict[Value, Value] = field(default_factory=dict)
+    filled: dict[Value, Value] = field(default_factory=dict)
 
     def run(self) -> None:
         wanted = {node.operand(0) for node in self.chosen}
@@ -110,7 +115,7 @@ class _Rounding:
                 self._in_bf16(value)
 
     def _moving(self, wanted: set[Value]) -> set[Node]:
-        """Case 3. wanted grows by the operands of the nodes that are found."""
+        """Case 4. wanted grows by the operands of the nodes that are found."""
         found = set()
         for node in reversed(self.function.nodes):
             moves = node.op in MOVES and len(node.outputs) == 1 and node.output in wanted
@@ -121,11 +126,27 @@ class _Rounding:
         return found
 
     def _product(self, node: Node) -> None:
-        weights = node.operand(1)
-        node.inputs[0] = self._in_bf16(node.operand(0))
-        if isinstance(weights, Constant):
-            node.inputs[1] = self._in_bf16(weights)
+        filled = node.op == "Conv" and node.operand(1).shape[1] % PAIR > 0
+        for position, value in enumerate(map(node.operand, (0, 1))):
+            if value.dtype == F32:
+                narrow = self._in_bf16(value)
+                node.inputs[position] = self._filled(narrow) if filled else narrow
         node.attrs = {**node.attrs, "wide": True}
+
+    def _filled(self, value: Value) -> Value:
+        """With one more channel, of zeros."""
+        if value in self.filled:
+            return self.filled[value]
+        after = tuple(int(axis == 1) for axis in range(len(value.shape)))
+        shape = tuple(n + more for n, more in zip(value.shape, after, strict=True))
+        type, name = replace(value.type, shape=shape), f"{value.name}:filled"
+        if isinstance(value, Constant):
+            data = np.pad(value.data, [(0, more) for more in after])
+            self.filled[value] = self.function.constant(data, name, type)
+        else:
+            attrs = {"pads": (*(0 for _ in after), *after)}
+            self.filled[value] = self._made("Pad", [value, None], type, attrs, name)
+        return self.filled[value]
 
     def _move(self, node: Node) -> None:
         node.inputs = [self._in_bf16(node.operand(i)) for i in range(len(node.inputs))]
@@ -151,9 +172,15 @@ class _Rounding:
         return self.rounded[value]
 
     def _cast(self, value: Value, type: TensorType, suffix: str) -> Value:
-        name = self.function.fresh(f"{value.name}:{suffix}")
-        origin = value.producer.origin if value.producer is not None else ()
         attrs = {"to": type.dtype, "flush": type.dtype == BF16}
-        node = self.function.make_node("Cast", [value], [type], attrs, name, origin=origin)
+        return self._made("Cast", [value], type, attrs, f"{value.name}:{suffix}")
+
+    def _made(
+        self, op: str, inputs: Sequence[Value | None], type: TensorType, attrs: dict[str, Any], name: str
+    ) -> Value:
+        """The result of a new node."""
+        assert inputs[0] is not None
+        origin = inputs[0].producer.origin if inputs[0].producer is not None else ()
+        node = self.function.make_node(op, inputs, [type], attrs, self.function.fresh(name), origin=origin)
         self.nodes.append(node)
         return node.output

@@ -6,8 +6,11 @@ from exact_products import convolution, held, model
 from onnx import helper
 
 import tilewright as tw
+from tilewright.loops.parse import parse_kernel
+from tilewright.targets.cpu.codegen import kernel_text
 from tilewright.targets.cpu.codegen_dot import PAIRS
 from tilewright.targets.cpu.detect import host
+from tilewright.targets.cpu.objects import assembly
 
 CONVOLUTIONS = {
     "1x1": ([1, 16, 7, 7], [24, 16, 1, 1], {}),
@@ -106,3 +109,15 @@ def test_ablations(without, tmp_path):
     found = tw.compile(data, precision="bf16", without=[without], cache_dir=tmp_path).run(feeds)["y"]
     wanted = tw.evaluate(data, feeds)["y"]
     assert np.linalg.norm(found - wanted) < 1e-2 * np.linalg.norm(wanted)
+
+
+@pytest.mark.skipif(not PAIRS.on(host()), reason="this processor has no products of bf16")
+def test_an_image_s_three_channels_keep_their_sums_in_registers(tmp_path):
+    """A loop of two steps began with all loads of a step, so that half of the sums went through memory."""
+    data, feeds = convolution([1, 3, 30, 30], [64, 3, 3, 3], {"strides": [2, 2]})
+    tw.compile(data, precision="bf16", cache_dir=tmp_path, dump_dir=tmp_path / "dump").run(feeds)
+    (file,) = (tmp_path / "dump" / "kernels").glob("conv_*")
+    lines = assembly(kernel_text(parse_kernel(file.read_text()), host()), host()).splitlines()
+    products = [number for number, line in enumerate(lines) if "vdpbf16ps" in line]
+    assert products
+    assert not [line for line in lines[products[0] : products[-1]] if "(%rsp)" in line and "zmm" in line]

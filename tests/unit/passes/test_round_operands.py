@@ -133,6 +133,17 @@ def test_weights_that_a_loop_captures_are_rounded_in_front_of_it():
     assert outer.dtype == BF16
 
 
+def test_an_odd_number_of_channels_gets_one_of_zeros():
+    graph = Graph()
+    x = graph.input(1, 3, 5, 5)
+    function = rounds(graph.returning(conv(graph, x), conv(graph, x, columns=6)))
+    assert operators(function) == ["Cast", "Pad", "Conv", "Conv"]
+    for node in function.nodes[2:]:
+        assert [v.dtype for v in node.inputs] == [BF16, BF16]
+        assert node.operand(1).shape[1] == 4
+        assert not node.operand(1).data[:, 3].any()
+
+
 def test_nothing_is_rounded_without_the_target_s_word():
     graph = Graph()
     keeps(graph.returning(conv(graph, graph.input(1, 8, 4, 4))), RoundOperands(Never()))

@@ -176,6 +176,13 @@ class Function:
             f"llvm.{name}.{suffix(type_text)}", type_text, [(type_text, o) for o in operands], flags
         )
 
+    def resized(self, type_text: str, ref: str, lanes: int, wanted: int) -> str:
+        """The first lanes of a vector of `lanes` elements, or all of them and more of no meaning."""
+        if lanes == wanted:
+            return ref
+        order = ", ".join(f"i32 {lane}" if lane < lanes else "i32 poison" for lane in range(wanted))
+        return self.op(f"shufflevector {type_text} {ref}, {type_text} poison, <{wanted} x i32> <{order}>")
+
     def alloca(self, type_text: str, count: int = 1) -> str:
         name = f"%{self.fresh('m')}"
         self.allocas.append(f"  {name} = alloca {type_text}, i64 {count}, align 64")

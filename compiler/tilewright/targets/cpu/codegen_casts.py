@@ -65,14 +65,16 @@ def cast(function: Function, value: Value, dtype: DType) -> Value:
 
 
 def flushed_to_bf16(function: Function, value: Value) -> Value | None:
-    """The cast of `flush(value)` as one instruction; None where there is none."""
+    """The cast of `flush(value)` as one instruction, with lanes to spare or not; None where there is none."""
     lanes = value.lanes
-    if value.dtype != F32 or lanes not in _NARROWED or not all(map(function.module.machine.has, _NARROWS)):
+    whole = next((n for n in _NARROWED if n >= lanes > 1), 0)
+    if value.dtype != F32 or not whole or not all(map(function.module.machine.has, _NARROWS)):
         return None
-    pair = vector_type("bfloat", lanes)
-    name = f"llvm.x86.avx512bf16.cvtneps2bf16.{F32.bits * lanes}"
-    narrow = function.call(name, pair, [(value.type, value.ref)])
-    return from_memory(function, function.op(f"bitcast {pair} {narrow} to <{lanes} x i16>"), BF16, lanes)
+    wide, narrow = vector_type("float", whole), vector_type("bfloat", whole)
+    operand = function.resized(value.type, value.ref, lanes, whole)
+    found = function.call(f"llvm.x86.avx512bf16.cvtneps2bf16.{F32.bits * whole}", narrow, [(wide, operand)])
+    raw = function.op(f"bitcast {narrow} {found} to <{whole} x i16>")
+    return from_memory(function, function.resized(f"<{whole} x i16>", raw, whole, lanes), BF16, lanes)
 
 
 def _truncated(function: Function, value: Value, dtype: DType) -> Value:

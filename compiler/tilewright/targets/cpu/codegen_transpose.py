@@ -102,7 +102,7 @@ def _write(context: Context, found: Transposition, evaluate: Evaluate) -> None:
         pointer = element_pointer(context, source, base, evaluate, row * found.row_step * size)
         loaded = vector_type(element, found.columns)
         ref = function.op(f"load {loaded}, ptr {pointer}, align {size}")
-        vectors.append(_resized(function, loaded, ref, found.columns, width))
+        vectors.append(function.resized(loaded, ref, found.columns, width))
     # Rows that are missing repeat the first: of undefined ones LLVM 22 makes patterns that it cannot select.
     vectors += vectors[:1] * (width - found.rows)
     vectors = transposed(function, whole, vectors)
@@ -110,7 +110,7 @@ def _write(context: Context, found: Transposition, evaluate: Evaluate) -> None:
     base = found.target.times(size)
     for column in range(found.columns):
         pointer = element_pointer(context, target, base, evaluate, column * found.column_step * size)
-        ref = _resized(function, whole, vectors[column], width, found.rows)
+        ref = function.resized(whole, vectors[column], width, found.rows)
         function.emit(f"store {stored} {ref}, ptr {pointer}, align {size}")
 
 
@@ -130,14 +130,6 @@ def transposed(function: Function, type_text: str, rows: list[str]) -> list[str]
                 mixed.append(function.op(f"shufflevector {operands}, <{width} x i32> <{lanes}>"))
         rows = mixed
     return rows
-
-
-def _resized(function: Function, type_text: str, ref: str, lanes: int, wanted: int) -> str:
-    """The first lanes of a vector, or the vector with lanes of no meaning behind it."""
-    if lanes == wanted:
-        return ref
-    order = ", ".join(f"i32 {lane}" if lane < lanes else "i32 poison" for lane in range(wanted))
-    return function.op(f"shufflevector {type_text} {ref}, {type_text} poison, <{wanted} x i32> <{order}>")
 
 
 def _without(form: Linear, variables: tuple[Var, ...]) -> Linear:

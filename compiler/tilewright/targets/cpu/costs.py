@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import inf, prod
@@ -13,14 +13,14 @@ from tilewright.graph.ir import Constant, Node
 from tilewright.machine import Machine
 from tilewright.ops import planes, quantized_products
 from tilewright.ops.declaration import attributes
-from tilewright.ops.windows import Window, windows
+from tilewright.ops.windows import windows
 from tilewright.ops.winograd import suits, tiles
 from tilewright.storage import PLAIN, Storage, Wish
 from tilewright.targets.cpu import winograd_costs
 from tilewright.targets.cpu.cache_sets import channel_gap
 from tilewright.targets.cpu.codegen_dot import PAIR, PAIRS, QUAD, QUADS
 from tilewright.targets.cpu.schedules import amx_blocks
-from tilewright.targets.cpu.schedules.amx_blocks import Blocks, blocks_for
+from tilewright.targets.cpu.schedules.amx_blocks import Blocks, Product, Unit, blocks_for
 from tilewright.targets.cpu.schedules.contraction import long_row_axis
 from tilewright.targets.cpu.schedules.tiles import panel_vectors, tile_for
 from tilewright.types import TensorType
@@ -135,7 +135,13 @@ class CpuCosts:
         blocks = self._blocks(node, PAIR)
         if blocks is not None:
             return {"bf16": blocks.cycles}
-        return {"bf16": direct / PAIR} if self._has_pairs(node) else {}
+        if not self._has_pairs(node):
+            return {}
+        cycles, terms = direct / PAIR, _summed(node)
+        if terms % PAIR:  # a channel of zeros; to fill up an operand moves bytes
+            cycles *= (terms + 1) / terms
+            cycles += 2 * node.operand(0).type.size * BF16.bytes / BYTES
+        return {"bf16": cycles}
 
     def _in_planes(self, node: Node) -> Mapping[str, float]:
         """Products of bf16 planes in tiles; to split an operand moves bytes."""
@@ -156,14 +162,33 @@ class CpuCosts:
         if unit is None:
             return None
         if node.op == "Conv":
-            rows, group = (y.shape[0], *y.shape[2:]), attributes(node)["group"]
-            over = windows("Conv", node.operand(0).shape, weights.shape[2:], attributes(node))
-            taps, channels = prod(weights.shape[2:]), copies * weights.shape[1]
-            return blocks_for(rows, _pitches(over), y.shape[1], group, taps, channels, self.machine, unit)
-        if node.attrs.get("transA") or len(weights.shape) != 2:
+            product = self._windows_of_tiles(node, unit, copies)
+        elif node.attrs.get("transA") or len(weights.shape) != 2:
             return None
-        rows = y.shape[:-1]
-        return blocks_for(rows, rows, y.shape[-1], 1, 1, copies * _depth(node), self.machine, unit)
+        else:
+            rows = y.shape[:-1]
+            product = Product(rows, rows, y.shape[-1], channels=copies * _depth(node))
+        return blocks_for(product, self.machine, unit)
+
+    def _windows_of_tiles(self, node: Node, unit: Unit, copies: int) -> Product:
+        """A convolution as it will be, channels last and filled up to whole groups of terms."""
+        x, weights, y, group = node.operand(0), node.operand(1), node.output, attributes(node)["group"]
+        over = windows("Conv", x.shape, weights.shape[2:], attributes(node))
+        pitches = [0, 0]
+        for outer, inner in pairwise(over):
+            step = outer.stride * (inner.extent + inner.before + inner.after)
+            pitches.append(0 if step % inner.stride else step // inner.stride)
+        channels = copies * weights.shape[1]
+        alone = group == 1 and over[-1].dilation == 1 and not channel_gap(x.type, over[-1], self.machine)
+        return Product(
+            (y.shape[0], *y.shape[2:]),
+            tuple(pitches),
+            y.shape[1],
+            group,
+            prod(weights.shape[2:]),
+            channels + (-channels % unit.group if group == 1 else 0),
+            over[-1].kernel if alone else 1,
+        )
 
     def _of_bytes(self, node: Node) -> Mapping[str, float]:
         """Products of i32, and of the bytes that they were cast from; what is cast is written and read."""
@@ -192,13 +217,13 @@ class CpuCosts:
         """Whether a product from pairs of bf16 has a template and gains."""
         if not PAIRS.on(self.machine) or node.attrs.get("transA"):
             return False
-        weights = node.operand(1)
         many = node.output.type.size >= FEW_ROWS * _columns(node)
         if many and self.machine.units.get(amx_blocks.PAIRS.name):
             return False
         if node.op == "Conv":
-            return weights.shape[1] % PAIR == 0 and self._convolution(node) is not None
-        return _depth(node) % PAIR == 0 and self._product(node) is not None
+            fits = _summed(node) % PAIR == 0 or attributes(node)["group"] == 1
+            return fits and self._convolution(node) is not None
+        return _summed(node) % PAIR == 0 and self._product(node) is not None
 
     def pack_cost(self, type: TensorType) -> float:
         """Cycles of a transposition."""
@@ -246,6 +271,11 @@ def _columns(node: Node) -> int:
     return node.output.shape[-1] if len(node.operand(1).shape) > 1 else 1
 
 
+def _summed(node: Node) -> int:
+    """Terms of each sum of a product along one axis: channels of a tap."""
+    return node.operand(1).shape[1] if node.op == "Conv" else _depth(node)
+
+
 def _depth(node: Node) -> int:
     """Terms of each sum of a product."""
     weights = node.operand(1)
@@ -262,15 +292,6 @@ def _patches(node: Node) -> Wish | None:
     last = channels_last(len(x.shape))
     over = windows("Patches", x.shape, attrs["kernel_shape"], attrs)
     return Wish((last,), last, _halo([(a.before, a.after) for a in over]), gain=0.0)
-
-
-def _pitches(over: Sequence[Window]) -> list[int]:
-    """For `blocks_for`: of a batch, then of images with their padding, channels last."""
-    found = [0, 0]
-    for outer, inner in pairwise(over):
-        step = outer.stride * (inner.extent + inner.before + inner.after)
-        found.append(0 if step % inner.stride else step // inner.stride)
-    return found
 
 
 def channels_last(rank: int) -> Storage:

@@ -16,6 +16,7 @@ from tilewright.tensor.ir import Reduce, Stage, Tensor, in_step, stages_of
 from tilewright.types import TensorType
 
 PRODUCTS = 64  # terms of one uninterrupted sum in a register tile, where blocks cost time
+SHORT = 2  # steps of dot products in whose loop LLVM puts all loads in front, so that sums spill: written out
 TERMS = 32  # terms of one uninterrupted sum elsewhere; values to be summed often have one sign
 MAX_UNROLLED = 256  # multiply-adds written out in one tile; edges of planes multiply it by up to nine
 PARALLEL_WORK = 32_768  # operations below which a fork-join costs more than it brings
@@ -154,9 +155,13 @@ def tile_dots(frame: Frame, contiguous: int, lanes: int, intrinsic: str) -> None
     """
     s = frame.schedule
     *outer, last = reduce_axes(s, frame.sums)
-    steps, _ = s.split(frame.sums, last, DOTS[intrinsic].terms)
+    terms = DOTS[intrinsic].terms
+    count = s.state.stage(frame.sums).stage.reduce_axes[-1].extent // terms
+    steps, _ = s.split(frame.sums, last, terms)
     lane = _write_out(s, frame.sums, contiguous, lanes, [*outer, steps])
     s.tensorize(frame.sums, lane, intrinsic)
+    if count <= SHORT:
+        s.unroll(frame.sums, steps)
 
 
 def share_values(frame: Frame, at: str, contiguous: int, lanes: int) -> None:
