@@ -33,11 +33,12 @@ CONVOLUTIONS = {
     "groups": ([1, 64, 12, 12], [96, 32, 3, 3], {"group": 2, "pads": [1, 1, 1, 1]}),
     "1-D": ([2, 20, 32], [48, 20, 5], {"pads": [2, 2]}),
     "3-D": ([1, 16, 4, 5, 16], [16, 16, 3, 3, 3], {"pads": [1] * 6}),
+    "terms from several taps": ([1, 4, 16, 16], [16, 4, 3, 3], {}),
+    "odd channels": ([2, 3, 17, 16], [48, 3, 7, 7], {"strides": [2, 2], "pads": [3, 3, 3, 3]}),
     "gap after channels": ([1, 1024, 4, 8], [16, 1024, 1, 1], {}),
 }
 IN_VECTORS = {
-    "few channels": ([1, 4, 16, 16], [16, 4, 3, 3], {}),
-    "odd channels": ([1, 3, 16, 16], [16, 3, 3, 3], {}),
+    "few terms": ([1, 2, 16, 16], [16, 2, 1, 1], {}),
     "group of 24 columns": ([1, 64, 16, 16], [48, 32, 1, 1], {"group": 2}),
 }
 LAYERS = CONVOLUTIONS | IN_VECTORS

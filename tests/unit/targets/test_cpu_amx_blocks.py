@@ -19,6 +19,7 @@ from tilewright.targets.cpu.schedules.amx_blocks import (
     PAIRS,
     QUADS,
     SUMS,
+    Product,
     Run,
     Unit,
     blocks_for,
@@ -29,6 +30,7 @@ from tilewright.types import TensorType
 assert tilewright.ops.all
 
 AVX512 = {"sse2", "avx", "avx2", "fma", "avx512f", "avx512vl", "avx512dq", "avx512bw", "avx512bf16"}
+SQUARE = Product((1, 14, 14), (0, 0, 14), 256, 1, 9, 256)
 AMX = from_features("amx", frozenset(AVX512 | {"amx-tile", "amx-bf16", "amx-int8"}))
 
 
@@ -53,7 +55,7 @@ def test_blocks(
     run: Run,
     blocks: tuple[int, int, int],
 ) -> None:
-    found = blocks_for(rows, pitches, columns, 1, 9, channels, AMX)
+    found = blocks_for(Product(rows, pitches, columns, 1, 9, channels), AMX)
     assert found is not None
     assert found.run == run
     assert (found.rows, found.high, found.wide) == blocks
@@ -67,7 +69,9 @@ def test_blocks_cover_the_work(
     rows: tuple[int, ...], columns: int, groups: int, channels: int, border: int, unit: Unit
 ) -> None:
     channels *= unit.vectors // PAIRS.vectors * unit.terms // PAIRS.terms
-    found = blocks_for(rows, [n + border for n in rows], columns, groups, 9, channels, AMX, unit)
+    found = blocks_for(
+        Product(rows, tuple(n + border for n in rows), columns, groups, 9, channels), AMX, unit
+    )
     assert found is not None
     run, length = found.run, found.run.length(rows)
     cut, chunks = run.split(rows)
@@ -86,10 +90,10 @@ def test_blocks_cover_the_work(
 
 def test_a_packed_operand_decides_the_columns() -> None:
     for panel in (16, 32, 48, 64):
-        found = blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, PAIRS, panel)
+        found = blocks_for(SQUARE, AMX, PAIRS, panel)
         assert found is not None
         assert found.columns == panel
-    assert blocks_for((1, 14, 14), (0, 0, 14), 256, 1, 9, 256, AMX, PAIRS, 24) is None
+    assert blocks_for(SQUARE, AMX, PAIRS, 24) is None
 
 
 @pytest.mark.parametrize(
@@ -104,12 +108,12 @@ def test_a_packed_operand_decides_the_columns() -> None:
 def test_vectors_where_tiles_would_be_no_better(
     rows: tuple[int, ...], columns: int, groups: int, channels: int
 ) -> None:
-    assert blocks_for(rows, rows, columns, groups, 1, channels, AMX) is None
+    assert blocks_for(Product(rows, rows, columns, groups, 1, channels), AMX) is None
 
 
 def test_the_ablation_takes_the_unit_from_the_machine() -> None:
     plain = without_tiles(AMX)
-    assert blocks_for((1, 14, 14), (0, 0, 14), 64, 1, 9, 64, plain) is None
+    assert blocks_for(SQUARE, plain) is None
     assert {**AMX.units} == {"fma": 1, "amx_bf16": 1, "amx_int8": 1}
     assert {**plain.units} == {"fma": 1}
     assert plain.features == tuple(f for f in AMX.features if not f.startswith("amx"))

@@ -13,14 +13,15 @@ for panel of columns:                       (one block of the packed operand)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
-from tilewright.expr import Read, reads_of
+from tilewright.expr import Expr, Read, reads_of
 from tilewright.loops.affine import Bounds
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.schedule.schedule import Schedule
-from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, UNITS, Blocks, blocks_for
+from tilewright.targets.cpu.schedules.amx_blocks import COLUMNS, UNITS, Blocks, Product, blocks_for
 from tilewright.targets.cpu.schedules.common import (
     axis,
     described,
@@ -97,7 +98,10 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
     s.pad(stage, names[column], blocks.columns)
     outer, terms = reduce_axes(s, stage), []
     if outer:
-        chunk, within = s.split(stage, outer.pop(), blocks.terms)
+        summed = outer.pop()
+        if blocks.joined:
+            summed = s.fuse(stage, outer.pop(), summed)
+        chunk, within = s.split(stage, summed, blocks.terms)
         outer.append(chunk)
         terms = [*s.split(stage, within, blocks.unit.group)]
     if blocks.even:
@@ -122,34 +126,35 @@ def _blocks(group: Group, machine: Machine) -> Blocks | None:
     if not is_product(group) or len(packed) != 1:
         return None
     stage, shape, column = group.anchor.stage, group.outputs[0].shape, column_of(group)
-    *taps, channels = (a.extent for a in stage.reduce_axes)
+    *taps, channels = stage.reduce_axes
     (product,) = (body for body in stage.bodies if isinstance(body, Reduce))
     x = reads_of(product.values[0])[0]
-    groups = x.source.shape[1] // channels if group.anchor_op == "Conv" else 1
     rows = [position for position in range(len(shape)) if position != column]
-    return blocks_for(
-        [shape[p] for p in rows],
-        _pitches(group, x, rows),
+    steps = _steps(group, x)
+    found = Product(
+        tuple(shape[p] for p in rows),
+        _pitches(rows, [steps.get(stage.axes[p].var, 0) for p in rows]),
         shape[column],
-        groups,
-        prod(taps),
-        channels,
-        machine,
-        UNITS[terms_of(packed[0].storage)],
-        panel_width(packed[0].storage),
+        x.source.shape[1] // channels.extent if group.anchor_op == "Conv" else 1,
+        prod(tap.extent for tap in taps),
+        channels.extent,
+        taps[-1].extent if taps and steps.get(taps[-1].var) == channels.extent else 1,
     )
+    (type,) = packed
+    return blocks_for(found, machine, UNITS[terms_of(type.storage)], panel_width(type.storage))
 
 
-def _pitches(group: Group, x: Read, rows: Sequence[int]) -> list[int]:
-    """For `blocks_for`, from the memory of x."""
+def _steps(group: Group, x: Read) -> dict[Expr, int]:
+    """How far the first operand moves in memory with each axis, in elements."""
     type = group.input_types[next(i for i, tensor in enumerate(group.inputs) if tensor is x.source)]
-    stage = group.anchor.stage
-    axes = (*stage.axes, *stage.reduce_axes)
-    form = place(type, x.indices, Bounds({a.name: (0, a.extent - 1) for a in axes}))
-    steps = [form.terms.get(stage.axes[p].var, 0) for p in rows]
+    axes = (*group.anchor.stage.axes, *group.anchor.stage.reduce_axes)
+    return place(type, x.indices, Bounds({a.name: (0, a.extent - 1) for a in axes})).terms
+
+
+def _pitches(rows: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
+    """For `Product`; steps: of the row axes."""
     found = [0]
-    for position in range(1, len(rows)):
-        outer, inner = steps[position - 1], steps[position]
-        even = inner > 0 and outer % inner == 0 and rows[position] == rows[position - 1] + 1
+    for position, (outer, inner) in enumerate(pairwise(steps)):
+        even = inner > 0 and outer % inner == 0 and rows[position + 1] == rows[position] + 1
         found.append(outer // inner if even else 0)
-    return found
+    return tuple(found)

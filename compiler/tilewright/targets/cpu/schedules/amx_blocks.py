@@ -60,6 +60,30 @@ UNITS = {unit.group: unit for unit in (PAIRS, QUADS)}
 
 
 @dataclass(frozen=True)
+class Product:
+    """What is multiplied: results of `rows`, one or more axes, by `columns`, in groups of columns, each a sum
+    of taps * channels products.
+
+    pitches: one a row axis, how many of its elements a step of the axis before takes in memory, 0 where that
+    is no whole number or the axes are no neighbours; joined: of so many taps all channels follow each other
+    in memory, 1 where they do not.
+    """
+
+    rows: tuple[int, ...]
+    pitches: tuple[int, ...]
+    columns: int
+    groups: int = 1
+    taps: int = 1
+    channels: int = 1
+    joined: int = 1
+
+    @property
+    def size(self) -> int:
+        """Multiply-adds."""
+        return prod(self.rows) * self.columns * self.taps * self.channels
+
+
+@dataclass(frozen=True)
 class Run:
     """Rows that are computed together. axis: that they run along, an index of the row axes; chunk: how many
     of its elements; pitch: if not 0, they run along two axes, and are `chunk` rows of `axis` - 1, which start
@@ -85,7 +109,8 @@ class Run:
 @dataclass(frozen=True)
 class Blocks:
     """run: the rows of a chunk; rows: of a tile; even: whether whole tiles make up the run; high: tiles along
-    the run; wide: tiles of columns; terms: of a tile product of `unit`; cycles: of all of the result.
+    the run; wide: tiles of columns; terms: of a tile product of `unit`; joined: whether they run through
+    taps; cycles: of all tile products of the result.
     """
 
     run: Run
@@ -94,6 +119,7 @@ class Blocks:
     high: int
     wide: int
     terms: int
+    joined: bool
     unit: Unit
     cycles: float
 
@@ -103,80 +129,78 @@ class Blocks:
         return self.wide * COLUMNS
 
 
-def blocks_for(
-    rows: Sequence[int],
-    pitches: Sequence[int],
-    columns: int,
-    groups: int,
-    taps: int,
-    channels: int,
-    machine: Machine,
-    unit: Unit = PAIRS,
-    panel: int = 0,
-) -> Blocks | None:
-    """The cheapest blocks for results of `rows` (one or more axes) by `columns`, in groups of columns, each a
-    sum of taps * channels products; None where there are none, or vectors do better.
+def blocks_for(found: Product, machine: Machine, unit: Unit = PAIRS, panel: int = 0) -> Blocks | None:
+    """The cheapest blocks for a product; None where there are none, or vectors do better.
 
-    pitches: one a row axis, how many of its elements a step of the axis before takes in memory, 0 where that
-    is no whole number or the axes are no neighbours; panel: columns of the packed operand, 0 where it is not
-    packed yet.
+    panel: columns of the packed operand, 0 where it is not packed yet.
     """
-    if not machine.units.get(unit.name) or not rows:
-        return None
-    return _blocks_for(tuple(rows), tuple(pitches), columns, groups, taps, channels, unit, panel)
+    return _best(found, unit, panel) if machine.units.get(unit.name) and found.rows else None
 
 
 @cache
-def _blocks_for(
-    rows: tuple[int, ...],
-    pitches: tuple[int, ...],
-    columns: int,
-    groups: int,
-    taps: int,
-    channels: int,
-    unit: Unit,
-    panel: int,
-) -> Blocks | None:
-    terms = next((n for n in range(unit.terms, 0, -unit.group) if channels % n == 0), 0)
-    if not terms:
+def _best(found: Product, unit: Unit, panel: int) -> Blocks | None:
+    widths = [wide for wide in range(1, SUMS + 1) if panel in (0, wide * COLUMNS)]
+    sizes = product(_runs(found), (1, 2), widths)
+    costs = [cost for size in sizes if (cost := _cost(found, unit, *size)) is not None]
+    best = min(costs, key=lambda cost: cost[0])[1] if costs else None
+    return best if best is not None and found.size > unit.vectors * best.cycles else None
+
+
+def _cost(
+    found: Product, unit: Unit, run: Run, high: int, wide: int
+) -> tuple[tuple[float, ...], Blocks] | None:
+    """What decides between blocks, the less the better, and the blocks; None where there are none."""
+    length, width = run.length(found.rows), wide * COLUMNS
+    terms, joined = _terms(found, unit)
+    tile = _tile_rows(run, length, high)
+    whole = found.groups == 1 or found.columns // found.groups % width == 0
+    room = high * wide <= SUMS and high * tile <= length and width < found.columns + COLUMNS
+    if not (terms and whole and room):
         return None
-    steps = taps * channels // terms
-    found = []
-    for run, high, wide in product(_runs(rows, pitches), (1, 2), range(1, SUMS + 1)):
-        length, width = run.length(rows), wide * COLUMNS
-        if run.seams:
-            tile = next(n for n in range(MAX_ROWS, 0, -1) if run.pitch % n == 0)
-        else:
-            tile = -(-length // (high * -(-length // (high * MAX_ROWS))))
-        turns, panels = -(-length // (high * tile)), -(-columns // width)
-        fits = high * wide <= SUMS and high * tile <= length and panel in (0, width)
-        if not fits or (wide - 1) * COLUMNS >= columns or (groups > 1 and columns // groups % width):
-            continue
-        weights = steps * terms * width * unit.bytes
-        loads = LOAD * high + (LOAD if weights <= NEAR_BYTES else FAR_LOAD) * wide
-        step = max(PRODUCT * high * wide, LATENCY, loads)
-        cut, chunks = run.split(rows)
-        others = prod(rows[:cut]) * chunks * prod(rows[run.axis + 1 :])
-        cycles = float(others * turns * panels * steps * step)
-        staged = length * width * 4
-        far = others * panels * staged / MAX_BYTES * FAR_LINE if staged > NEAR_BYTES else 0
-        shares = max(panels, chunks, *(n for axis, n in enumerate(rows) if axis not in (cut, run.axis)))
-        cost = (cycles + far) * (1 + 1 / shares)  # the last turn may be one thread's alone
-        order = (cost, loads / (high * wide), bool(run.pitch), -run.axis, length)
-        found.append((order, Blocks(run, tile, length % tile == 0, high, wide, terms, unit, cycles)))
-    best = min(found, key=lambda f: f[0])[1] if found else None
-    useful = prod(rows) * columns * taps * channels
-    return best if best is not None and useful > unit.vectors * best.cycles else None
+    steps = found.taps * found.channels // terms
+    near = steps * terms * width * unit.bytes <= NEAR_BYTES
+    loads = LOAD * high + (LOAD if near else FAR_LOAD) * wide
+    step = max(PRODUCT * high * wide, LATENCY, loads)
+    cut, chunks = run.split(found.rows)
+    panels = -(-found.columns // width)
+    others = (
+        panels * prod(found.rows) // found.rows[cut] * chunks // (found.rows[run.axis] if run.pitch else 1)
+    )
+    cycles = float(others * -(-length // (high * tile)) * steps * step)
+    staged = length * width * 4
+    far = others * staged / MAX_BYTES * FAR_LINE if staged > NEAR_BYTES else 0
+    outer = [n for axis, n in enumerate(found.rows) if axis not in (cut, run.axis)]
+    cost = (cycles + far) * (1 + 1 / max(panels, chunks, *outer))  # the last turn may be one thread's alone
+    order = (cost, loads / (high * wide), bool(run.pitch), -run.axis, length)
+    return order, Blocks(run, tile, length % tile == 0, high, wide, terms, joined, unit, cycles)
 
 
-def _runs(rows: Sequence[int], pitches: Sequence[int]) -> Iterator[Run]:
+def _terms(found: Product, unit: Unit) -> tuple[int, bool]:
+    """Terms of a tile product, which divide a sum, and whether they run through taps; 0 for none."""
+
+    def most(values: int) -> int:
+        return next((n for n in range(unit.terms, 0, -unit.group) if values % n == 0), 0)
+
+    apart, together = most(found.channels), most(found.channels * found.joined)
+    return (together, True) if together > apart else (apart, False)
+
+
+def _tile_rows(run: Run, length: int, high: int) -> int:
+    """Rows of a tile: as few as the number of blocks allows."""
+    if run.seams:
+        return next(n for n in range(MAX_ROWS, 0, -1) if run.pitch % n == 0)
+    return -(-length // (high * -(-length // (high * MAX_ROWS))))
+
+
+def _runs(found: Product) -> Iterator[Run]:
     """All that rows can run along, in chunks that divide an axis."""
-    for axis, extent in enumerate(rows):
+    for axis, extent in enumerate(found.rows):
         yield from (Run(axis, chunk) for chunk in _divisors(extent))
-        if axis and pitches[axis] >= extent:
-            yield from (Run(axis, chunk, pitches[axis]) for chunk in _divisors(rows[axis - 1])[1:])
-        if axis and pitches[axis] > extent:
-            yield from (Run(axis, chunk, extent, seams=True) for chunk in _divisors(rows[axis - 1])[1:])
+        pitch = found.pitches[axis]
+        if axis and pitch >= extent:
+            yield from (Run(axis, chunk, pitch) for chunk in _divisors(found.rows[axis - 1])[1:])
+        if axis and pitch > extent:
+            yield from (Run(axis, chunk, extent, True) for chunk in _divisors(found.rows[axis - 1])[1:])
 
 
 def _divisors(extent: int) -> list[int]:
