@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf
+from typing import TypeGuard
 
 from tilewright.expr import Binary, Const, Expr, Select, Var, binary, children, const, free_vars
 from tilewright.loops.affine import Bounds, Linear, at_least_zero
@@ -120,10 +121,14 @@ def _changes(form: Linear, var: Var, bounds: Bounds) -> set[int]:
 
 
 def _conditions(stmt: Stmt, bounds: Bounds) -> list[tuple[Expr, Bounds]]:
-    """All conditions of branches and selects below, with the ranges that hold there."""
+    """All conditions of branches and selects below, with the ranges that hold there; of a loop that may be an
+    instruction, that it does not end early.
+    """
     found: list[tuple[Expr, Bounds]] = []
     if isinstance(stmt, If):
         found.append((stmt.condition, bounds))
+    if isinstance(stmt, For) and stmt.intrinsic and _is_minimum(stmt.extent):
+        found.append((binary("ge", stmt.extent.b, stmt.extent.a), bounds))
     for e in expressions(stmt):
         found += [(condition, bounds) for condition in _select_conditions(e)]
     if isinstance(stmt, For):
@@ -131,6 +136,10 @@ def _conditions(stmt: Stmt, bounds: Bounds) -> list[tuple[Expr, Bounds]]:
     for part in sub_statements(stmt):
         found += _conditions(part, bounds)
     return found
+
+
+def _is_minimum(extent: Expr) -> TypeGuard[Binary]:
+    return isinstance(extent, Binary) and extent.op == "min"
 
 
 def _select_conditions(e: Expr) -> list[Expr]:

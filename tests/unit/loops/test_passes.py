@@ -97,6 +97,22 @@ def test_partition_cuts_a_tail_off_and_narrows_its_vectors():
     np.testing.assert_array_equal(run(cut, x), x + 1)
 
 
+def test_partition_keeps_loops_that_are_instructions_whole():
+    copy = """kernel turn(@in x: f32[3,56], @out y: f32[56,3]) {
+      serial for i in 0 .. +4 {
+        serial tensorized(transpose) for j in 0 .. +min(16, ((i * -16) + 56)) {
+          vectorized for k in 0 .. +3 { y[((i * 16) + j), k] = x[k, ((i * 16) + j)] }
+        }
+      }
+    }"""
+    cut = Partition().run(parse_kernel(copy))
+    assert [s.extent for s in walk(cut.body) if isinstance(s, For) and s.intrinsic] == [const(16), const(8)]
+    x = np.arange(168).reshape(3, 56)
+    np.testing.assert_array_equal(run(cut, x), x.T)
+    ordinary = parse_kernel(copy.replace("tensorized(transpose) ", ""))
+    assert Partition().run(ordinary) == ordinary
+
+
 def test_partition_resolves_selects():
     cut = Partition().run(parse_kernel(CONCAT))
     assert "select" not in format_kernel(cut)
