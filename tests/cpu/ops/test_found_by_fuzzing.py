@@ -109,3 +109,12 @@ def test_a_transposition_behind_a_choice_that_is_always_the_same(upper, k, tmp_p
         helper.make_node("Transpose", ["t"], ["y"], perm=[0, 3, 4, 2, 1]),
     ]
     check(model(nodes, shape, {"k": np.array(k)}), shape, tmp_path, 0.0)
+
+
+def test_costly_values_that_are_read_twice_by_a_result_of_more_axes(tmp_path):
+    nodes = [
+        helper.make_node("Exp", ["x"], ["e"]),
+        helper.make_node("Add", ["e", "one"], ["sum"]),
+        helper.make_node("Mul", ["sum", "e"], ["y"]),
+    ]
+    check(model(nodes, [40], {"one": np.ones([1, 1, 40], np.float32)}), [40], tmp_path)

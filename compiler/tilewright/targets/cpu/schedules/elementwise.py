@@ -32,7 +32,7 @@ def applies(group: Group) -> bool:
 
 
 def schedule(group: Group, machine: Machine) -> Choice:
-    """Every output is a loop nest of its own over the inlined producers."""
+    """Every output, and every costly value that is read twice, is a loop nest over the inlined producers."""
     s = Schedule(group.outputs)
     inline_elementwise(s, keep=set())
     shape = group.outputs[0].shape
@@ -41,9 +41,10 @@ def schedule(group: Group, machine: Machine) -> Choice:
     if turned is not None:
         _transposition(s, group, order, turned, machine)
         return Choice("transposition", s)
-    for name in s.state.stages:
-        if s.state.stages[name].attach.how == "root":
-            _nest(s, name, shape, order, machine, work(group))
+    for name, state in s.state.stages.items():
+        if state.attach.how == "root":
+            own = tuple(a.extent for a in state.stage.axes)  # what is shared may have fewer axes than results
+            _nest(s, name, own, order if own == shape else [*range(len(own))], machine, work(group))
     return Choice("elementwise", s)
 
 
