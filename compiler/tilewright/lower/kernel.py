@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 
 from tilewright.errors import CodegenError, LoweringError
 from tilewright.expr import reads_of
@@ -12,7 +11,6 @@ from tilewright.graph.ir import Node
 from tilewright.loops.ir import Kernel
 from tilewright.loops.partition import Partition
 from tilewright.loops.scratch import HoistScratch
-from tilewright.loops.text import format_kernel
 from tilewright.loops.unroll import Unroll
 from tilewright.loops.vectorize import legalize_vectors
 from tilewright.lower.group import make_group
@@ -38,7 +36,7 @@ def lower_node(node: Node, target: Target) -> Lowered:
     """
     try:
         kernel, notes = _loop_program(node) or _scheduled(node, target)
-        callee = Callee.of(kernel)
+        callee = Callee.named_by_loops(kernel)
         code = target.compile_kernel(callee)
     except (LoweringError, CodegenError) as error:
         raise type(error)(f"node '{node.name}': {error}") from error
@@ -63,13 +61,11 @@ def _scheduled(node: Node, target: Target) -> tuple[Kernel, dict[str, str]]:
 
 
 def lower_group(group: Group, choice: Choice) -> Kernel:
-    """The kernel of a group, named by operators and a digest of its text."""
+    """The kernel of a group, named by operators."""
     inputs = [(t, type.storage) for t, type in zip(group.inputs, group.input_types, strict=True)]
     outputs = [type.storage for type in group.output_types]
     kernel = lower_schedule(choice.schedule, inputs, outputs)
-    kernel = finish_kernel(replace(kernel, inplace=_inplace(group)))
-    digest = sha256(format_kernel(kernel).encode()).hexdigest()[:12]
-    return replace(kernel, name=f"{group.name[:40]}_{digest}")
+    return finish_kernel(replace(kernel, name=group.name[:40], inplace=_inplace(group)))
 
 
 def finish_kernel(kernel: Kernel) -> Kernel:

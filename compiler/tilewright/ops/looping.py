@@ -6,14 +6,11 @@ Buffers are flat: an element's index is its row-major position, so that one loop
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from hashlib import sha256
 from math import prod
 
 from tilewright.dtypes import I64, DType
 from tilewright.expr import Expr, ExprLike, Var, add, const, mul, read, wrap
 from tilewright.loops.ir import Allocate, Buffer, For, Kernel, LoopKind, Role, Stmt, Store
-from tilewright.loops.text import format_kernel
 from tilewright.types import TensorType
 
 # A fork-join costs some microseconds: fewer elements than this run on one thread.
@@ -25,16 +22,14 @@ Body = Callable[[Sequence[Buffer | None], Sequence[Buffer]], Stmt]
 def loop_program(
     name: str, inputs: Sequence[TensorType | None], outputs: Sequence[TensorType], body: Body
 ) -> Kernel:
-    """The kernel whose parameters are the present operands, then the results; named after its text."""
+    """The kernel whose parameters are the present operands, then the results."""
     given = [
         None if type is None else Buffer(f"x{i}", type.dtype, (type.size,)) for i, type in enumerate(inputs)
     ]
     results = [Buffer(f"y{i}", type.dtype, (type.size,)) for i, type in enumerate(outputs)]
     present = [buffer for buffer in given if buffer is not None]
     roles = (*(Role.IN for _ in present), *(Role.OUT for _ in results))
-    kernel = Kernel(name, (*present, *results), roles, body(given, results))
-    digest = sha256(format_kernel(kernel).encode()).hexdigest()[:12]
-    return replace(kernel, name=f"{name}_{digest}")
+    return Kernel(name, (*present, *results), roles, body(given, results))
 
 
 def loop(name: str, extent: ExprLike, body: Callable[[Var], Stmt], parallel: bool = False) -> For:

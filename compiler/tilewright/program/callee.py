@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
@@ -33,6 +33,15 @@ class Callee:
         text, operations = format_kernel(kernel), count_operations(kernel.body)
         callee = Callee(kernel.name, kernel.params, kernel.roles, kernel.inplace, text, operations)
         callee.__dict__["kernel"] = kernel  # known already: nothing to read
+        return callee
+
+    @staticmethod
+    def named_by_loops(kernel: Kernel) -> Callee:
+        """As `of`, the name followed by a part of the digest: other loops, another name."""
+        plain = Callee.of(kernel)
+        name = f"{kernel.name}_{plain.digest[:12]}"
+        callee = replace(plain, name=name, text=f"kernel {name}({plain.text.partition('(')[2]}")
+        callee.__dict__.update(kernel=replace(kernel, name=name), digest=plain.digest)
         return callee
 
     @staticmethod

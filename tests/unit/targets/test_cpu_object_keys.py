@@ -30,3 +30,13 @@ def test_kernel_key_depends_on_loops_and_machine_but_not_on_the_name() -> None:
     }
     assert len(keys) == 3
     assert kernel_key(callee("f", 1), PLAIN) == kernel_key(callee("g", 1), PLAIN)
+
+
+def test_names_follow_from_loops() -> None:
+    first, other = (Callee.named_by_loops(callee("e", value).kernel) for value in (1, 2))
+    assert first == Callee.named_by_loops(callee("e", 1).kernel)
+    assert first.name != other.name
+    assert first.name.startswith("e_")
+    assert parse_kernel(first.text) == first.kernel
+    assert first.kernel.name == first.name
+    assert first.digest == Callee.from_text(first.text, first.operations).digest == callee("f", 1).digest
