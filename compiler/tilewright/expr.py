@@ -349,11 +349,14 @@ def rewrite(e: Expr, rule: Callable[[Expr], Expr | None]) -> Expr:
 
 def substitute(e: Expr, bindings: Mapping[str, Expr]) -> Expr:
     """Replace variables by name."""
+    if isinstance(e, Const):  # leaves first, then what most nodes are: kernels have many thousands of them
+        return e
     if isinstance(e, Var):
         return bindings.get(e.name, e)
+    if isinstance(e, Binary):
+        a, b = substitute(e.a, bindings), substitute(e.b, bindings)
+        return e if a is e.a and b is e.b else rebuild(e, (a, b))
     parts = children(e)
-    if not parts:
-        return e
     new = [substitute(part, bindings) for part in parts]
     for old, replaced in zip(parts, new, strict=True):
         if replaced is not old:
@@ -370,7 +373,11 @@ def free_vars(e: Expr) -> set[str]:
 
 def reads_of(e: Expr) -> list[Read]:
     """All reads, outermost first, in order."""
-    found = [e] if isinstance(e, Read) else []
-    for part in children(e):
-        found += reads_of(part)
+    found: list[Read] = []
+    rest = [e]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, Read):
+            found.append(part)
+        rest += reversed(children(part))
     return found

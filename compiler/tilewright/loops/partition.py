@@ -37,7 +37,7 @@ class Partition:
     unrolled loops written out (`size.py`).
     """
 
-    max_segments: int = 3
+    max_segments: int = 6
     max_size: int = 2800
 
     def run(self, kernel: Kernel) -> Kernel:
@@ -144,8 +144,10 @@ def _is_minimum(extent: Expr) -> TypeGuard[Binary]:
 
 def _select_conditions(e: Expr) -> list[Expr]:
     found: list[Expr] = []
-    if isinstance(e, Select) and isinstance(e.condition, Binary):
-        found.append(e.condition)
-    for part in children(e):
-        found += _select_conditions(part)
+    rest = [e]
+    while rest:
+        part = rest.pop()
+        if isinstance(part, Select) and isinstance(part.condition, Binary):
+            found.append(part.condition)
+        rest += reversed(children(part))
     return found
