@@ -14,7 +14,8 @@ from tilewright_datasets.models.lstm_lm import lstm_lm
 from tilewright_datasets.models.mobilenet import mobilenet_v1, mobilenet_v2
 from tilewright_datasets.models.resnet import resnet18, resnet50
 from tilewright_datasets.models.squeezenet import squeezenet1_1
-from tilewright_datasets.models.table2 import LAYERS, Layer, builder
+from tilewright_datasets.models.table2 import LAYERS, Layer, single_layer
+from tilewright_datasets.models.table2_int8 import INT8_LAYERS, quantised_layer
 from tilewright_datasets.models.vgg import vgg19
 from tilewright_datasets.models.weights import EFFICIENTNET_LITE, build_efficientnet_lite
 from tilewright_datasets.preprocess import IMAGENET, Preprocess, signed_unit
@@ -80,8 +81,7 @@ def _trained(name: str, gmac: float, sha256: str) -> ZooModel:
     )
 
 
-def _single_layer(layer: Layer, sha256: str) -> ZooModel:
-    build = builder(layer)
+def _single_layer(layer: Layer, write: Callable[[Layer, int], onnx.ModelProto]) -> ZooModel:
     return ZooModel(
         name=layer.name,
         source=f"arXiv 1802.04799, table 2, seed {SEED}",
@@ -90,8 +90,8 @@ def _single_layer(layer: Layer, sha256: str) -> ZooModel:
         inputs={"data": (1, layer.inputs, layer.size, layer.size)},
         gmac=round(layer.macs / 1e9, 5),
         preprocess=None,
-        sha256=sha256,
-        build=lambda config: build(SEED),
+        sha256=_TABLE2[layer.name],
+        build=lambda config: write(layer, SEED),
     )
 
 
@@ -180,17 +180,44 @@ _TABLE2 = {
     "tvm_d7": "05227543e3585b247b1abe4a6fd15bfe3773aeefbca4fd715aa61a88d2644630",
     "tvm_d8": "277b55b04cd3b106c7c6214c5d699da8cfe9dd9920c8f6de9d21be2a311b4eb6",
     "tvm_d9": "3fe60d5c027163e772d0a6a41740d58623bff0e3f4b5aae998b1ad1f8f7e89f8",
+    "tvm_c1_int8": "e3460f8b162fb37ee7fcff3035ad05fbbc6feb44dc5598646616d53a4d853e3c",
+    "tvm_c2_int8": "27c0ecca71193c3f7ad25cbaee0c96d6dc55bcd90a98760aaa8d9d6bb6d1e7af",
+    "tvm_c3_int8": "a123ce0ebda424ecfdf36395f79f291531060dc8a279e1f398d9ac1a50334c0b",
+    "tvm_c4_int8": "70b0f536c05df6eede2e27db7419c5a354118620a5ec81ec04c9ca683c382c41",
+    "tvm_c5_int8": "fbb0c28f4f33992d4fa7b88bbc2f65df550af513e1b17fe5fe97b42c232e2671",
+    "tvm_c6_int8": "ef58bf354af5f9e4276d807a9184aa1aa66e10245d431adbfb422976da6de442",
+    "tvm_c7_int8": "4bf208b879e10d6476c5aeb88b5d69cf716a9a9ced7f575ac9ebb44f39f6cd54",
+    "tvm_c8_int8": "ec6bdbe9ab699282003957baebf973847d6fef3d4cb8813eae2de4b5bb61c18c",
+    "tvm_c9_int8": "deb3b2524185c0b862ebf32048e09a0bb0717645876c62b7d72098d0f9f1d229",
+    "tvm_c10_int8": "25095be0c95871703a2cc3c9e8280a0585ff29af240598f89d07e12416d3450f",
+    "tvm_c11_int8": "b165a9bcb3ffbc3cbd8a70e8f26d5fc6f98358f7e1b295d1971dd4e5bcf27df8",
+    "tvm_c12_int8": "ab7cd4ecd2499577ddb9d701154919fe1f8c92eb190359fedf88688feb9e263d",
+    "tvm_d1_int8": "10872335e19b0ad59c5c462d76795196ebb115b4ebb05b6bc480fd44c67584d0",
+    "tvm_d2_int8": "aacb3eef49175ffe26ebf56f5cdda4a6a4795b697e8b52e006025dd8b44953bc",
+    "tvm_d3_int8": "02bbe392d719b5c0b254996fc87d1fd11428ec85f950f97242eb50814a688ed5",
+    "tvm_d4_int8": "71366c4c00f9a9d99c8f2a008fbb0ff72106992f61f21892ba57f4564487ad73",
+    "tvm_d5_int8": "fc84a2eb4080ce97eb17b357a288ed7b318ba2550f3af51fcb57e27e8f2738bf",
+    "tvm_d6_int8": "8920292bab09fb2137253ee1151ef6e98f8238c43fae8bca784cbd25101f2bc3",
+    "tvm_d7_int8": "afc51de3d252a625a58402fd18a26f605644fa6b176056c23db66f7244184510",
+    "tvm_d8_int8": "ff80fa2f98ab4aa37512f2920a966ec536269a473c779e24d0f13ebc98f872c7",
+    "tvm_d9_int8": "ad2a17125edeaf5e8b9f3d3f5987b3fa9e5901aa283a2fbd0a42d8723a36f286",
 }
 
-_MODELS = (*_NETWORKS, *(_single_layer(layer, _TABLE2[layer.name]) for layer in LAYERS))
+_MODELS = (
+    *_NETWORKS,
+    *(_single_layer(layer, single_layer) for layer in LAYERS),
+    *(_single_layer(layer, quantised_layer) for layer in INT8_LAYERS),
+)
 
 ZOO: dict[str, ZooModel] = {model.name: model for model in _MODELS}
 
-# What `bench --suite` takes: the ten networks that results are summed up over, and the single layers.
+# What `bench --suite` takes: the ten networks that results are summed up over, and the single layers in
+# float32 and in int8.
 SUITES: dict[str, tuple[str, ...]] = {
     "zoo": (
         *("resnet18", "resnet50", "mobilenet_v1", "mobilenet_v2", "squeezenet1_1"),
         *("vgg19", "dcgan", "dqn", "lstm_lm", "efficientnet_lite0"),
     ),
     "tvm-table2": tuple(layer.name for layer in LAYERS),
+    "tvm-table2-int8": tuple(layer.name for layer in INT8_LAYERS),
 }

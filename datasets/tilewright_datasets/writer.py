@@ -70,9 +70,9 @@ class GraphWriter:
         self._inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
         return name
 
-    def output(self, name: str, shape: Sequence[int]) -> None:
-        """Declare a float32 graph output."""
-        self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
+    def output(self, name: str, shape: Sequence[int], kind: int = TensorProto.FLOAT) -> None:
+        """Declare a graph output."""
+        self._outputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
 
     def weight(self, name: str, value: Array) -> str:
         """Add an initialiser; the same name twice is a mistake of the builder."""

@@ -1,10 +1,9 @@
-"""The single layers of TVM's Table 2 (Chen et al., arXiv 1802.04799) as models of one node.
+"""The single layers of TVM's Table 2 (Chen et al., arXiv 1802.04799) as models of one node in float32.
 
 The paper gives shapes and SAME padding; bias, weights and names are ours. A stride of 2 makes SAME padding
 asymmetric, as in TensorFlow: the odd row and column stand at the end.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import onnx
@@ -63,11 +62,6 @@ LAYERS = (
     *(Layer(f"tvm_c{number}", *shape) for number, shape in enumerate(_CONVOLUTIONS, 1)),
     *(Layer(f"tvm_d{number}", h, c, None, 3, s) for number, (h, c, s) in enumerate(_DEPTHWISE, 1)),
 )
-
-
-def builder(layer: Layer) -> Callable[[int], onnx.ModelProto]:
-    """A function of the seed that writes the model."""
-    return lambda seed: single_layer(layer, seed)
 
 
 def single_layer(layer: Layer, seed: int) -> onnx.ModelProto:

@@ -21,7 +21,7 @@ from tilewright_datasets.writer import Draws, GraphWriter
 
 QUICK = (
     *("dqn", "squeezenet1_1", "dcgan", "mobilenet_v1", "mobilenet_v2", "resnet18"),
-    *("tvm_c1", "tvm_c4", "tvm_c11", "tvm_d2", "tvm_d9"),
+    *("tvm_c1", "tvm_c4", "tvm_c11", "tvm_d2", "tvm_d9", "tvm_c4_int8", "tvm_d9_int8"),
 )
 
 
@@ -36,6 +36,8 @@ def multiply_accumulates(model: onnx.ModelProto) -> int:
     for node in inferred.node:
         if node.op_type == "Conv":
             total += math.prod(shapes[node.output[0]]) * math.prod(weights[node.input[1]][1:])
+        elif node.op_type == "QLinearConv":
+            total += math.prod(shapes[node.output[0]]) * math.prod(weights[node.input[3]][1:])
         elif node.op_type == "ConvTranspose":
             total += math.prod(shapes[node.input[0]]) * math.prod(weights[node.input[1]][1:])
         elif node.op_type == "Gemm":
@@ -122,9 +124,10 @@ def test_other_names_are_not_ours() -> None:
 
 def test_suites() -> None:
     assert len(zoo.suite("zoo")) == 10
-    assert len(zoo.suite("tvm-table2")) == 21
-    assert {*zoo.suite("zoo"), *zoo.suite("tvm-table2")} < {*zoo.model_names()}
-    with pytest.raises(UsageError, match="no suite 'nothing'; there are: zoo, tvm-table2"):
+    layers = {*zoo.suite("tvm-table2"), *zoo.suite("tvm-table2-int8")}
+    assert len(layers) == 42
+    assert {*zoo.suite("zoo"), *layers} < {*zoo.model_names()}
+    with pytest.raises(UsageError, match="no suite 'nothing'; there are: zoo, tvm-table2, tvm-table2-int8"):
         zoo.suite("nothing")
 
 
