@@ -119,6 +119,25 @@ def test_partition_resolves_selects():
     np.testing.assert_array_equal(run(cut, np.arange(16), np.arange(16, 24)), np.arange(24))
 
 
+def test_partition_cuts_six_parts():
+    """As many planes as stand side by side for `fp32-fast` on AMX."""
+    value = "x[(j + 40)]"
+    for part in reversed(range(5)):
+        value = f"select((((i * 8) + j) < {8 * part + 8}), x[(j + {8 * part})], {value})"
+    text = f"""
+kernel parts(@in x: f32[48], @out y: f32[48]) {{
+  serial for i in 0 .. +6 {{
+    vectorized for j in 0 .. +8 {{
+      y[((i * 8) + j)] = {value}
+    }}
+  }}
+}}
+"""
+    cut = Partition().run(parse_kernel(text))
+    assert "select" not in format_kernel(cut)
+    np.testing.assert_array_equal(run(cut, np.arange(48)), np.arange(48))
+
+
 def test_partition_leaves_a_loop_alone_when_its_parts_would_be_too_many():
     kernel = parse_kernel(TAIL)
     assert Partition(max_size=0).run(kernel) == kernel

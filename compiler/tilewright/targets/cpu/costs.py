@@ -30,6 +30,7 @@ from tilewright.types import TensorType
 WINDOW_GAIN, STRIDED_GAIN, PRODUCT_GAIN = 0.5, 2.0, 3.0
 UNITS = 2  # vector multiply-adds of one cycle
 BYTES = 8  # that a cycle moves between second-level cache and registers, read or written
+SPLIT_APART = 12  # cycles of splitting a number into planes where a vector is not of one plane
 # Processors with AMX issue products of pairs at half the rate of multiply-adds, others at the same. With AMX
 # they gain only where reading the weights takes longer than multiplying them: for fewer rows than these.
 FEW_ROWS = 8
@@ -38,7 +39,7 @@ FEW_ROWS = 8
 IN_PLANES = ("fp32-fast",)
 # Instructions for a vector of products and its sum: multiplication of i32 takes two, bytes are widened first.
 I32_PRODUCT, BYTE_PRODUCT = 3, 3
-PACK = 0.6  # cycles of a transposition for an element
+PACK, BYTE_PACK = 0.6, 0.15  # cycles of a transposition for an element, measured
 POOLS = ("MaxPool", "AveragePool")
 PLANE_REDUCTIONS = ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 
@@ -149,9 +150,13 @@ class CpuCosts:
             return {}
         if node.attrs.get("group", 1) != 1:
             return {}
-        blocks = self._blocks(node, PAIR, len(planes.PLANE_PAIRS))
-        moved = node.operand(0).type.size * (F32.bytes + len(planes.PLANE_PAIRS) * BF16.bytes)
-        return {} if blocks is None else {planes.ALGORITHM: blocks.cycles + moved / BYTES}
+        copies, x = len(planes.PLANE_PAIRS), node.operand(0)
+        blocks = self._blocks(node, PAIR, copies)
+        if blocks is None:
+            return {}
+        whole = x.shape[1 if node.op == "Conv" else -1] % self.machine.lanes(32) == 0
+        split = x.type.size * ((F32.bytes + copies * BF16.bytes) / BYTES if whole else SPLIT_APART)
+        return {planes.ALGORITHM: blocks.cycles + split}
 
     def _blocks(self, node: Node, terms: int, copies: int = 1) -> Blocks | None:
         """AMX tiles for a product; None where the machine has none, or vectors do better.
@@ -227,7 +232,7 @@ class CpuCosts:
 
     def pack_cost(self, type: TensorType) -> float:
         """Cycles of a transposition."""
-        return PACK * type.size
+        return (BYTE_PACK if type.dtype.bytes == 1 else PACK) * type.size
 
     def _vectors(self, elements: int) -> float:
         return elements / self.machine.lanes(32)
