@@ -47,8 +47,8 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
 def convolve(
     x: np.ndarray, w: np.ndarray, over: Sequence[Window], group: int, pad_value: int = 0
 ) -> np.ndarray:
-    """The convolution of x [N, C, ...] with w [O, C/group, ...]; half types accumulate in float32."""
-    work = wide(x.dtype)
+    """The convolution of x [N, C, ...] with w [O, C/group, ...]; sums of floats in float64, rounded once."""
+    work = np.dtype(np.float64) if wide(x.dtype).kind == "f" else x.dtype
     padded = pad_for(x.astype(work, copy=False), over, pad_value)
     weights = w.astype(work, copy=False)
     by_taps = w.shape[1] == 1 and group > 1
