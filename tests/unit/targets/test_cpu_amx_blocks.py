@@ -13,6 +13,7 @@ from tilewright.dtypes import F32
 from tilewright.graph.ir import Function
 from tilewright.machine import Machine
 from tilewright.ops.operator import Builder
+from tilewright.targets.cpu.costs import panels
 from tilewright.targets.cpu.detect import from_features, without_tiles
 from tilewright.targets.cpu.schedules.amx_blocks import (
     COLUMNS,
@@ -24,6 +25,7 @@ from tilewright.targets.cpu.schedules.amx_blocks import (
     Unit,
     blocks_for,
 )
+from tilewright.targets.cpu.schedules.contraction import chunk_of, panel_width, terms_of
 from tilewright.targets.cpu.target import CpuTarget
 from tilewright.types import TensorType
 
@@ -86,6 +88,29 @@ def test_blocks_cover_the_work(
     assert groups == 1 or columns // groups % found.columns == 0
     tiles = prod(rows) / found.rows * -(-columns // COLUMNS)
     assert found.cycles >= 16 * tiles * 9 * channels / found.terms
+
+
+def test_weights_lie_in_the_order_in_which_tiles_read_them() -> None:
+    """Chunks of channels, in each of them the taps, of each tap the pairs of its channels."""
+    storage = panels("acdb", "a", 32, 2, chunk=32)
+    assert (panel_width(storage), terms_of(storage), chunk_of(storage)) == (32, 2, 32)
+    assert chunk_of(panels("acdb", "a", 32, 2)) == 0
+    weights = np.arange(32 * 64 * 9).reshape(32, 64, 3, 3)
+    steps = storage.pack(weights).reshape(2 * 9, 16, 32, 2)  # one step of tile products after another
+    for step, (chunk, tap) in enumerate((chunk, tap) for chunk in range(2) for tap in range(9)):
+        channels = weights.reshape(32, 64, 9)[:, 32 * chunk : 32 * chunk + 32, tap]
+        np.testing.assert_array_equal(steps[step].transpose(1, 0, 2).reshape(32, 32), channels)
+
+
+@pytest.mark.parametrize(
+    ("channels", "taps", "joined", "chunk"), [(64, 9, 3, 32), (64, 1, 1, 0), (4, 49, 7, 0), (48, 9, 3, 24)]
+)
+def test_taps_of_a_chunk_of_channels_follow_each_other(
+    channels: int, taps: int, joined: int, chunk: int
+) -> None:
+    found = blocks_for(Product((1, 14, 14), (0, 0, 14), 64, 1, taps, channels, joined), AMX)
+    assert found is not None
+    assert (found.chunk, found.joined) == (chunk, channels == 4)
 
 
 def test_a_packed_operand_decides_the_columns() -> None:

@@ -91,7 +91,7 @@ class CpuCosts:
         if not width or w.shape[1] % terms:
             return None
         gain = PRODUCT_GAIN * depth * self._vectors(y.type.size) if terms == 1 else inf
-        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", width, terms)
+        packed = panels(f"a{ascii_lowercase[2:rank]}b", "a", width, terms, blocks.chunk if blocks else 0)
         return Wish((last, packed, None), last, halo, gain, fill)
 
     def _terms(self, x: DType, w: DType, wide: bool) -> int:
@@ -261,12 +261,20 @@ class CpuCosts:
         return Wish((PLAIN, panels(order, column, width, terms), PLAIN), PLAIN)
 
 
-def panels(order: str, column: str, width: int, terms: int) -> Storage:
-    """Weights in blocks of `width` columns; `terms` rows, along the last axis of `order`, side by side."""
-    blocked = order.replace(column, column.upper())
+def panels(order: str, column: str, width: int, terms: int, chunk: int = 0) -> Storage:
+    """Weights in blocks of `width` columns; `terms` rows, along the last axis of `order`, side by side.
+
+    chunk: if not 0, the rows of one tap are in blocks of so many, and blocks of all taps follow each other.
+    """
+    blocked, last = order.replace(column, column.upper()), order[-1]
     if terms == 1:
         return Storage(f"{blocked}{width}{column}")
-    return Storage(f"{blocked[:-1]}{blocked[-1].upper()}{width}{column}{terms}{order[-1]}")
+    if chunk:
+        taps = blocked.replace(column.upper(), "").replace(last, "")
+        return Storage(
+            f"{column.upper()}{last.upper()}{taps}{chunk // terms}{last}{width}{column}{terms}{last}"
+        )
+    return Storage(f"{blocked[:-1]}{last.upper()}{width}{column}{terms}{last}")
 
 
 def _columns(node: Node) -> int:

@@ -4,7 +4,7 @@ for panel of columns:                       (one block of the packed operand)
   for chunk of rows:                        (parallel here, or over panels, whichever shares better)
     for block of rows of the chunk:         (the last one overlaps the one before)
       sums[high, wide] = 0                  in tiles, of up to 16 x 16
-      for taps, for chunk of input channels:
+      for chunk of input channels, for taps:
         sums += x * w                       one load or less for a product, windows read in place
       staged[block] = sums
     for row: result = epilogue(staged)      vectors of columns
@@ -32,7 +32,13 @@ from tilewright.targets.cpu.schedules.common import (
     start,
     work,
 )
-from tilewright.targets.cpu.schedules.contraction import column_of, is_product, panel_width, terms_of
+from tilewright.targets.cpu.schedules.contraction import (
+    chunk_of,
+    column_of,
+    is_product,
+    panel_width,
+    terms_of,
+)
 from tilewright.tensor.ir import Reduce
 
 
@@ -102,7 +108,7 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
         if blocks.joined:
             summed = s.fuse(stage, outer.pop(), summed)
         chunk, within = s.split(stage, summed, blocks.terms)
-        outer.append(chunk)
+        outer = [chunk, *outer] if blocks.chunk else [*outer, chunk]
         terms = [*s.split(stage, within, blocks.unit.group)]
     if blocks.even:
         tile_row, i = s.split(stage, names[row], blocks.rows)
@@ -140,8 +146,9 @@ def _blocks(group: Group, machine: Machine) -> Blocks | None:
         channels.extent,
         taps[-1].extent if taps and steps.get(taps[-1].var) == channels.extent else 1,
     )
-    (type,) = packed
-    return blocks_for(found, machine, UNITS[terms_of(type.storage)], panel_width(type.storage))
+    storage = packed[0].storage
+    blocks = blocks_for(found, machine, UNITS[terms_of(storage)], panel_width(storage))
+    return blocks if blocks is not None and blocks.chunk == chunk_of(storage) else None
 
 
 def _steps(group: Group, x: Read) -> dict[Expr, int]:

@@ -110,7 +110,7 @@ class Run:
 class Blocks:
     """run: the rows of a chunk; rows: of a tile; even: whether whole tiles make up the run; high: tiles along
     the run; wide: tiles of columns; terms: of a tile product of `unit`; joined: whether they run through
-    taps; cycles: of all tile products of the result.
+    taps; tapped: whether there is more than one; cycles: of all tile products of the result.
     """
 
     run: Run
@@ -120,6 +120,7 @@ class Blocks:
     wide: int
     terms: int
     joined: bool
+    tapped: bool
     unit: Unit
     cycles: float
 
@@ -127,6 +128,13 @@ class Blocks:
     def columns(self) -> int:
         """Columns of a panel of the packed operand."""
         return self.wide * COLUMNS
+
+    @property
+    def chunk(self) -> int:
+        """Terms that are multiplied tap by tap before the next ones, so that windows are read from near; 0
+        where there is one tap, or terms run through several.
+        """
+        return self.terms if self.tapped and not self.joined else 0
 
 
 def blocks_for(found: Product, machine: Machine, unit: Unit = PAIRS, panel: int = 0) -> Blocks | None:
@@ -172,7 +180,9 @@ def _cost(
     outer = [n for axis, n in enumerate(found.rows) if axis not in (cut, run.axis)]
     cost = (cycles + far) * (1 + 1 / max(panels, chunks, *outer))  # the last turn may be one thread's alone
     order = (cost, loads / (high * wide), bool(run.pitch), -run.axis, length)
-    return order, Blocks(run, tile, length % tile == 0, high, wide, terms, joined, unit, cycles)
+    return order, Blocks(
+        run, tile, length % tile == 0, high, wide, terms, joined, found.taps > 1, unit, cycles
+    )
 
 
 def _terms(found: Product, unit: Unit) -> tuple[int, bool]:

@@ -39,13 +39,19 @@ _DOT_OF = {dot.terms: name for name, dot in DOTS.items()}
 def panel_width(storage: Storage) -> int:
     """Columns in a block of a packed operand, rows side by side or not; 0 when it is not packed."""
     blocks = _blocks(storage)
-    return blocks[0] if len(blocks) == 1 or terms_of(storage) else 0
+    return blocks[0] if len(blocks) == 1 else blocks[-2] if terms_of(storage) else 0
 
 
 def terms_of(storage: Storage) -> int:
     """How many rows of a packed operand lie side by side, for an intrinsic; 0 where each lies apart."""
     blocks = _blocks(storage)
-    return blocks[1] if len(blocks) == 2 and blocks[1] in _DOT_OF else 0
+    return blocks[-1] if len(blocks) in (2, 3) and blocks[-1] in _DOT_OF else 0
+
+
+def chunk_of(storage: Storage) -> int:
+    """How many rows of one tap stand in a block, so that those of the next tap follow; 0 for all of them."""
+    blocks = _blocks(storage)
+    return blocks[0] * blocks[-1] if len(blocks) == 3 else 0
 
 
 def _blocks(storage: Storage) -> list[int]:
