@@ -9,7 +9,7 @@ import pytest
 from kernel_runs import AVX2, AVX512
 
 from tilewright.dtypes import BF16, F32, DType
-from tilewright.expr import Expr, Var, add, call, cast, const, maximum, mul, read
+from tilewright.expr import Expr, Var, add, binary, call, cast, const, maximum, mul, read, select
 from tilewright.loops.ir import Allocate, Buffer, For, Kernel, LoopKind, Role, Store, seq
 from tilewright.machine import Machine
 from tilewright.targets.cpu.codegen import kernel_text
@@ -76,6 +76,15 @@ def test_copies_keep_every_bit(run, machine: Machine, lanes: int) -> None:
     x, found = bits.view(BF16.numpy), np.zeros(SIZE, BF16.numpy)
     run(kernel, machine, x, found)
     np.testing.assert_array_equal(found.view(np.uint16), bits)
+
+
+@pytest.mark.parametrize(("number", "rounds"), [(0.0, False), (-1.5, False), (-np.inf, False), (0.1, True)])
+def test_a_choice_is_rounded_for_a_literal_only(run, machine: Machine, number: float, rounds: bool) -> None:
+    kernel = elementwise(BF16, 16, lambda x: select(binary("lt", v, const(3)), x, const(number, BF16)))
+    assert ("fcmp" in kernel_text(kernel, machine)) == rounds
+    x, found = np.ones(SIZE, BF16.numpy), np.zeros(SIZE, BF16.numpy)
+    run(kernel, machine, x, found)
+    np.testing.assert_array_equal(found, np.where(np.arange(SIZE) % 16 < 3, x, BF16.numpy.type(number)))
 
 
 def test_the_larger_of_two_needs_no_rounding(check, machine: Machine) -> None:

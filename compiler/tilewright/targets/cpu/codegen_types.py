@@ -10,7 +10,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from tilewright.dtypes import BOOL, DType
+from tilewright.dtypes import BF16, BOOL, DType
 
 _MEMORY = {"f64": "double", "f32": "float", "f16": "i16", "bf16": "i16", "bool": "i8"}
 _COMPUTE = {"f64": "double", "f32": "float", "f16": "float", "bf16": "float", "bool": "i1"}
@@ -84,7 +84,15 @@ def literal(value: int | float | bool, dtype: DType, lanes: int = 0) -> Value:
         text = "true" if value else "false"
     else:
         text = str(_signed(int(value), dtype.bits))
-    return Value(f"splat ({compute_type(dtype)} {text})" if lanes else text, dtype, lanes)
+    held = dtype == BF16 and _is_bf16(float(value))
+    return Value(f"splat ({compute_type(dtype)} {text})" if lanes else text, dtype, lanes, held)
+
+
+def _is_bf16(value: float) -> bool:
+    """Whether bf16, the upper half of a float32, holds the number."""
+    if not math.isfinite(value):
+        return True
+    return _round_to_f32(value) == value and struct.pack("<f", value)[:2] == bytes(2)
 
 
 def _signed(value: int, bits: int) -> int:
