@@ -41,7 +41,7 @@ from tilewright.targets.cpu.codegen_prepare import (
     settle_loops,
     used_names,
 )
-from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, vector_type
+from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, register_type, vector_type
 
 SYMBOL = "kernel"
 MAX_LOCAL_BYTES = 1 << 20  # threads of other programs may have small stacks
@@ -138,7 +138,7 @@ class _KernelWriter:
             self._statement(context.with_place(buffer, place), stmt.body)
             return
         lanes, indices = slots
-        stored = vector_type(element, lanes)
+        stored = vector_type(register_type(buffer.dtype), lanes)
         registers = Registers(lanes, {index: context.function.alloca(stored) for index in indices})
         self._statement(context.with_place(buffer, registers), stmt.body)
 

@@ -43,6 +43,20 @@ def to_memory(function: Function, value: Value) -> str:
     return value.ref
 
 
+def from_register(function: Function, ref: str, dtype: DType, lanes: int) -> Value:
+    """The computing form of what a variable of registers holds."""
+    if dtype in (F16, BF16):
+        return Value(ref, dtype, lanes, held=True)
+    return from_memory(function, ref, dtype, lanes)
+
+
+def to_register(function: Function, value: Value) -> str:
+    """The operand, of the register type, that stands for the value in a variable of registers."""
+    if value.dtype in (F16, BF16):
+        return value.ref if value.held else rounded(function, value).ref
+    return to_memory(function, value)
+
+
 def cast(function: Function, value: Value, dtype: DType) -> Value:
     """As ONNX Cast: float to int truncates, to bool compares with zero, to a narrower int wraps."""
     source, lanes = value.dtype, value.lanes

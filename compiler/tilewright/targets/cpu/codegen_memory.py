@@ -10,9 +10,16 @@ from tilewright.expr import Const, Expr
 from tilewright.loops.ir import Buffer
 from tilewright.targets.cpu import codegen_arithmetic as arithmetic
 from tilewright.targets.cpu.codegen_address import Evaluate, Location, element_pointer, locate
-from tilewright.targets.cpu.codegen_casts import from_memory, to_memory
+from tilewright.targets.cpu.codegen_casts import from_memory, from_register, to_memory, to_register
 from tilewright.targets.cpu.codegen_context import Context, Pointer, Registers, Tiles
-from tilewright.targets.cpu.codegen_types import Value, literal, memory_type, suffix, vector_type
+from tilewright.targets.cpu.codegen_types import (
+    Value,
+    literal,
+    memory_type,
+    register_type,
+    suffix,
+    vector_type,
+)
 
 
 def load(context: Context, buffer: Buffer, indices: Sequence[Expr], evaluate: Evaluate) -> Value:
@@ -237,12 +244,12 @@ def locate_constant(context: Context, index: Expr) -> tuple[int, bool]:
 def _load_register(context: Context, place: Registers, buffer: Buffer, indices: Sequence[Expr]) -> Value:
     function = context.function
     slot, lane = _slot(context, place, buffer, indices)
-    stored = vector_type(memory_type(buffer.dtype), place.lanes)
+    stored = vector_type(register_type(buffer.dtype), place.lanes)
     ref = function.load_slot(stored, slot)
     if not place.lanes or lane is None:
-        return from_memory(function, ref, buffer.dtype, place.lanes)
+        return from_register(function, ref, buffer.dtype, place.lanes)
     item = function.op(f"extractelement {stored} {ref}, i64 {lane}")
-    return from_memory(function, item, buffer.dtype, 0)
+    return from_register(function, item, buffer.dtype, 0)
 
 
 def _store_register(
@@ -250,15 +257,15 @@ def _store_register(
 ) -> None:
     function = context.function
     slot, lane = _slot(context, place, buffer, indices)
-    stored = vector_type(memory_type(buffer.dtype), place.lanes)
+    stored = vector_type(register_type(buffer.dtype), place.lanes)
     if lane is None:
         value = arithmetic.widen(function, value, place.lanes)
     elif value.lanes:
         raise CodegenError(f"all lanes of a vectorised loop write one element of '{buffer.name}'")
-    ref = to_memory(function, value)
+    ref = to_register(function, value)
     if lane is not None:
         old = function.load_slot(stored, slot)
-        ref = function.op(f"insertelement {stored} {old}, {memory_type(buffer.dtype)} {ref}, i64 {lane}")
+        ref = function.op(f"insertelement {stored} {old}, {register_type(buffer.dtype)} {ref}, i64 {lane}")
     elif context.mask is not None and place.lanes:
         old = function.load_slot(stored, slot)
         ref = function.op(f"select {context.mask}, {stored} {ref}, {stored} {old}")

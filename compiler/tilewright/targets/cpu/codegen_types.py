@@ -10,7 +10,7 @@ import math
 import struct
 from dataclasses import dataclass
 
-from tilewright.dtypes import BF16, BOOL, DType
+from tilewright.dtypes import BF16, BOOL, F16, DType
 
 _MEMORY = {"f64": "double", "f32": "float", "f16": "i16", "bf16": "i16", "bool": "i8"}
 _COMPUTE = {"f64": "double", "f32": "float", "f16": "float", "bf16": "float", "bool": "i1"}
@@ -41,6 +41,11 @@ class Value:
 def memory_type(dtype: DType) -> str:
     """The LLVM type of an element in memory."""
     return _MEMORY.get(dtype.name, f"i{dtype.bits}")
+
+
+def register_type(dtype: DType) -> str:
+    """The LLVM type of an element of a buffer of registers: half-width floats need not be narrow there."""
+    return compute_type(dtype) if dtype in (F16, BF16) else memory_type(dtype)
 
 
 def compute_type(dtype: DType) -> str:
