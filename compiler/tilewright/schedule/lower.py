@@ -179,6 +179,7 @@ class _Lowering:
         init: Stmt | None = None
         if is_reduction(stage):
             assert first_reduce is not None
+            _refuse_second_sums(stage, nest, stage.leaves[first_reduce:])
             init = self._init(stage, nest, stage.leaves[first_reduce:])
         return self._loops(stage, nest, 0, first_reduce, init)
 
@@ -305,6 +306,25 @@ class _Lowering:
             if leaf.name == axis:
                 result = replace(result, intrinsic=find(intrinsic).reset)
         return result
+
+
+def _refuse_second_sums(stage: StageState, nest: Loops, leaves: Sequence[Leaf]) -> None:
+    """Raises ScheduleError where blocks overlap inside of a reduce loop: sums would grow in two of them."""
+    for at, relation in enumerate(stage.relations):
+        if not isinstance(relation, SplitRelation) or not relation.overlapping:
+            continue
+        parts = {relation.outer}
+        for later in stage.relations[at + 1 :]:
+            if isinstance(later, SplitRelation) and later.parent in parts:
+                parts |= {later.outer, later.inner}
+            elif isinstance(later, FuseRelation) and {later.outer, later.inner} & parts:
+                parts.add(later.fused)
+        inside = next((leaf.name for leaf in leaves if leaf.name in parts), None)
+        if inside is not None and nest.extents[relation.parent] % nest.extents[relation.inner]:
+            raise ScheduleError(
+                f"overlap: '{inside}' of '{stage.name}' is inside of a reduce loop, where sums "
+                f"that two blocks hold would grow twice"
+            )
 
 
 def _local_storage(stage: StageState) -> Storage:

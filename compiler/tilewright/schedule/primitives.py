@@ -76,7 +76,8 @@ class Overlap(Split):
                                 for i.i in 0..factor          i = min(i.o * factor, n - factor) + i.i
 
     A data axis; what is computed again must be the same as before, so an output, whose memory may be that of
-    an operand, is refused.
+    an operand, is refused, and so is a loop over blocks inside a reduce loop. Threads that share the blocks
+    write equal values.
     """
 
     keyword: ClassVar[str] = "overlap"
@@ -377,7 +378,9 @@ class CacheWrite(Primitive):
         cached.outputs = tuple(Tensor(cached, i) for i in range(len(stage.dtypes)))
         bindings: dict[str, Expr] = {old: axis.var for old, axis in renamed.items()}
         cached.bodies = tuple(_rebind(body, bindings, renamed) for body in stage.bodies)
-        state.insert_before(self.stage, StageState(cached, new_leaves(cached), scope=self.scope))
+        state.insert_before(
+            self.stage, StageState(cached, new_leaves(cached), scope=self.scope, flattened=target.flattened)
+        )
         stage.bodies = tuple(cached.outputs[i][tuple(stage.axes)] for i in range(len(stage.dtypes)))
         target.leaves = new_leaves(stage)
 
@@ -465,7 +468,7 @@ class Rfactor(Primitive):
         count = -(-blocked.extent // self.factor)
         chunk = Axis(f"{blocked.name}.block", count, "reduce")
         partial = self._partial(stage, body, blocks, blocked, count)
-        state.insert_before(self.stage, StageState(partial, new_leaves(partial)))
+        state.insert_before(self.stage, StageState(partial, new_leaves(partial), flattened=target.flattened))
         total = partial.outputs[0][(*blocks, chunk, *stage.axes)]
         stage.bodies = (Reduce(body.reducer, (total,), (*blocks, chunk), 0, body.dtype),)
         target.leaves = new_leaves(stage)

@@ -61,7 +61,7 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
         axes = schedule.axes(stage)
         axis, other = rng.choice(axes), rng.choice(axes)
         consumers = [s.name for s in schedule.state.consumers(stage)]
-        choice = rng.randrange(12)
+        choice = rng.randrange(13)
         try:
             if choice <= 1:
                 schedule.split(stage, axis, rng.randint(1, 7))
@@ -90,12 +90,22 @@ def apply_random(schedule: Schedule, rng: random.Random, steps: int) -> None:
                 )
             elif choice == 10:
                 schedule.pad(stage, axis, rng.randint(1, 5))
+            elif choice == 11:
+                schedule.overlap(stage, axis, rng.randint(1, 5))
             elif rng.random() < 0.5:
                 schedule.cache_write(stage, "local")
             else:
                 schedule.cache_read(rng.choice(list(schedule.state.placeholders)), "local", [stage])
         except ScheduleError:
             continue
+
+
+def flatten_random(schedule: Schedule, rng: random.Random) -> None:
+    """As the first primitive of some stages, where it is legal."""
+    for name, state in schedule.state.stages.items():
+        axes = state.stage.axes
+        if name not in schedule.state.outputs and len(axes) > 1 and rng.random() < 0.3:
+            schedule.flatten(name, axes[0].name, axes[1].name, axes[1].extent + rng.randint(0, 2))
 
 
 def run(kernel: Kernel, arrays: list[np.ndarray], shape: tuple[int, ...], storage: Storage) -> np.ndarray:
@@ -120,8 +130,9 @@ def test_scheduled_equals_unscheduled(builder, sizes, seed, steps, storage):
     rng = np.random.default_rng(seed)
     feeds = {t.name: rng.integers(-4, 5, t.shape).astype(np.float32) for t in inputs}
     (expected,) = evaluate_tensors([output], feeds)
-    schedule = Schedule([output])
-    apply_random(schedule, random.Random(seed), steps)
+    schedule, choices = Schedule([output]), random.Random(seed)
+    flatten_random(schedule, choices)
+    apply_random(schedule, choices, steps)
     text = str(schedule)
     assert parse_steps(text) == schedule.steps
     try:

@@ -122,3 +122,33 @@ def test_what_is_not_legal_is_refused(apply, message):
     _, _, z = convolution(7, 7, 1, 3)
     with pytest.raises(ScheduleError, match=message):
         apply(Schedule([z]))
+
+
+def test_blocks_inside_of_a_reduce_loop_must_not_overlap():
+    """The sums would begin before all blocks, and grow in two of them."""
+    for size, overlaps in ((7, True), (6, False)):
+        x = placeholder((3, size), F32, "x")
+        r = reduce_axis(3, "y.r0")
+        y = compute((size,), lambda i, x=x, r=r: sum_over(x[r.var, i], r), "y")
+        schedule = Schedule([compute((size,), lambda i, y=y: y[i] * 2.0, "z")])
+        block, within = schedule.overlap(y, "y.i0", 2)
+        schedule.split(y, block, 2)
+        schedule.reorder(y, "y.r0", f"{block}.o", f"{block}.i", within)
+        if overlaps:
+            with pytest.raises(ScheduleError, match=r"'y.i0.o.o' of 'y' is inside of a reduce loop"):
+                lower_schedule(schedule, [(x, PLAIN)], [PLAIN])
+        else:
+            lower_schedule(schedule, [(x, PLAIN)], [PLAIN])
+
+
+def test_partial_sums_of_flattened_rows_read_the_same_memory():
+    x, y, z = convolution(5, 4, 1, 3)
+    storage = Storage("acdb", ((0, 0), (0, 0), (1, 1), (1, 1)))
+    schedule = Schedule([z])
+    schedule.flatten(y, "y.i1", "y.i2", 6)
+    schedule.rfactor(y, ["y.r0"], "y.r1", 1)
+    schedule.cache_write("y", "register")
+    data = np.random.default_rng(0).integers(-4, 5, x.shape).astype(np.float32)
+    found = np.full(z.shape, np.nan, np.float32)
+    interpret(lower_schedule(schedule, [(x, storage)], [PLAIN]), [storage.pack(data), found])
+    np.testing.assert_array_equal(found, windows(data, 1, 3))
