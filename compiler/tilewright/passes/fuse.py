@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tilewright.graph.ir import Function, Node
+from tilewright.graph.ir import Constant, Function, Node
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.dominators import PostDominators, post_dominators
@@ -22,7 +22,8 @@ class Fuse(FunctionPass):
     """Gather nodes into Fused nodes, each of which becomes one kernel.
 
     1. COMPLEX or REDUCTION with the element-wise nodes that follow, whose results have its result's shape and
-       order in memory; their other operands may come from anywhere, through a Cast from fewer bytes too:
+       order in memory; their other operands may come from anywhere, through a Cast from fewer bytes too, or
+       be a constant times a number:
            Relu(Add(Conv(x), Cast(residual)))            ->  Fused {Cast, Conv, Add, Relu}
     2. all paths between a node and its post-dominator, or none:
            c = Conv(x); s = Sigmoid(c); y = Mul(c, s)    ->  Fused {Conv, Sigmoid, Mul}
@@ -49,7 +50,7 @@ class Fuse(FunctionPass):
         grouping = _Grouping(function, self.max_nodes)
         grouping.absorb_consumers(Fusion.COMPLEX)
         grouping.absorb_consumers(Fusion.REDUCTION)
-        grouping.absorb_widening()
+        grouping.absorb_operands()
         grouping.absorb_producers()
         grouping.join_injective()
         groups = [group for group in map(_without_views, grouping.groups()) if len(group) > 1]
@@ -64,9 +65,12 @@ def fusion_class(node: Node) -> Fusion:
     return operator_of(node).fusion
 
 
-def _widens(node: Node) -> bool:
-    """Whether a node is a Cast from a type of fewer bytes."""
-    return node.op == "Cast" and node.operand(0).dtype.bytes < node.output.dtype.bytes
+def _reads_little(node: Node) -> bool:
+    """Whether a node reads no more than it writes: fewer bytes in a Cast, or constants and single numbers."""
+    if node.op == "Cast":
+        return node.operand(0).dtype.bytes < node.output.dtype.bytes
+    little = (v is None or isinstance(v, Constant) or v.type.size == 1 for v in node.inputs)
+    return fusion_class(node) <= Fusion.BROADCAST and all(little)
 
 
 def is_view(node: Node) -> bool:
@@ -108,12 +112,12 @@ class _Grouping:
                 self.anchored.update(path)
                 tail = self.dominators.parents[tail]
 
-    def absorb_widening(self) -> None:
-        """Let each group take the Casts from fewer bytes that only its element-wise nodes read."""
+    def absorb_operands(self) -> None:
+        """Let each group take the nodes that read little and that only its element-wise nodes read."""
         for node in self.nodes:
             readers = self.dominators.consumers[node]
             free = node not in self.anchored and node not in self.dominators.escapes
-            if not readers or not free or not _widens(node):
+            if not readers or not free or not _reads_little(node):
                 continue
             alone = all(self.group_of[reader] is self.group_of[readers[0]] for reader in readers)
             if alone and all(self._follows(reader, node) for reader in readers):

@@ -8,8 +8,9 @@ sum (x - z) w = sum x w - z sum w, exactly, as sums wrap: the second part is a n
 is part of a Conv's bias and is subtracted after a MatMul.
 
 1. %w is a Constant (the zero points of weights have been taken off) that i8 holds: %v. Others are left alone.
-2. z is one number, or missing. A number that is computed is multiplied by the sums when the model runs; with
-   padding it must be known and be a value of x, as that is what padding counts as.
+2. z is one number, or missing. It is what padding counts as. A number that is computed is multiplied by the
+   sums when the model runs; with padding these are a sum for each result, of the weights that meet elements:
+   %y = Sub(Conv(%x, %v, %b) {pads=..., wide=true}, Mul(sums, z)).
 3. Signed bytes become unsigned: %x + 128 - (z + 128). What several products read is made so once.
 4. Terms are added GROUP at a time: channels, or columns of the first operand, are filled up with zeros.
 """
@@ -17,14 +18,16 @@ is part of a Conv's bias and is subtracted after a MatMul.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tilewright.dtypes import I8, I32, U8
 from tilewright.graph.ir import Constant, Function, Node, Value
+from tilewright.ops.convolution import convolve
 from tilewright.ops.declaration import attributes
 from tilewright.ops.quantized_products import ALGORITHM
+from tilewright.ops.windows import windows
 from tilewright.passes.base import FunctionPass
 from tilewright.passes.constants import is_single, plain_array
 from tilewright.passes.costs import Costs, choose_algorithm
@@ -100,8 +103,8 @@ def _obstacle(node: Node, read: _Bytes) -> str:
         return "weights without their zero point exceed i8"
     if read.zero is not None and read.zero.type.size != 1:
         return "several zero points"
-    if node.op == "Conv" and _pads(node) and (zero is None or not 0 <= zero <= 255):
-        return "padding has no known value"
+    if zero is not None and node.op == "Conv" and _pads(node) and not 0 <= zero <= 255:
+        return "padding exceeds u8"
     return ""
 
 
@@ -127,23 +130,26 @@ class _Rewriting:
         filled = np.pad(weights, widths)
         x = self._unsigned(node, read, 1 if conv else len(read.x.shape) - 1, fill)
         w = self.editor.constant(filled, TensorType(I8, filled.shape), f"{known.name}:i8")
-        sums = weights.sum(axis=tuple(range(1, weights.ndim)) if conv else 0, dtype=np.int32)
-        shift = self._shift(node, read, sums)
-        result = self._conv(node, read, x, w, shift) if conv else self._matmul(node, x, w, shift)
+        by_result = conv and _pads(node) and read.known_zero is None
+        sums = _sums_by_result(node, weights) if by_result else _sums(node, weights)
+        attrs = {**node.attrs, "wide": True}
+        if conv and _pads(node):
+            attrs["pad_value"] = read.known_zero or 0
+        if conv and not by_result:
+            bias = self._less(node, _bias(node), self._shift(node, read, sums))
+            result = self._product(node, x, w, bias, **attrs)
+        else:
+            total = self._product(node, x, w, *node.inputs[2:], **attrs)
+            shift = self._shift(node, read, sums)
+            result = total if shift is None else self.editor.insert(node, "Sub", total, shift)
         self.editor.replace(node.output, result)
 
-    def _conv(self, node: Node, read: _Bytes, x: Value, w: Value, shift: Value | None) -> Value:
-        bias = node.inputs[2] if len(node.inputs) > 2 else None
-        if shift is not None:
-            bias = self._less(node, bias, shift)
-        attrs = {**node.attrs, "wide": True}
-        if _pads(node):
-            attrs["pad_value"] = read.known_zero
-        return _with_notes(self.editor.insert(node, "Conv", x, w, bias, **attrs), node)
-
-    def _matmul(self, node: Node, x: Value, w: Value, shift: Value | None) -> Value:
-        total = _with_notes(self.editor.insert(node, "MatMul", x, w, wide=True), node)
-        return total if shift is None else self.editor.insert(node, "Sub", total, shift)
+    def _product(self, node: Node, *operands: Value | None, **attrs: Any) -> Value:
+        """The product in place of a node, with its notes: why it is of bytes."""
+        result = self.editor.insert(node, node.op, *operands, **attrs)
+        assert result.producer is not None
+        result.producer.notes = node.notes
+        return result
 
     def _unsigned(self, node: Node, read: _Bytes, axis: int, fill: int) -> Value:
         """x without signs, and `fill` zeros behind it along the axis."""
@@ -160,7 +166,7 @@ class _Rewriting:
         return x
 
     def _shift(self, node: Node, read: _Bytes, sums: np.ndarray) -> Value | None:
-        """What the zero point adds to each column, i32[columns]; None for nothing."""
+        """What the zero point adds, of the shape of the sums; None for nothing."""
         zero, type = read.known_zero, TensorType(I32, sums.shape)
         if zero is not None:
             shift = (sums.astype(np.int64) * zero).astype(np.int32)
@@ -172,16 +178,29 @@ class _Rewriting:
             point = self.editor.insert(node, "Add", point, raised)
         return self.editor.insert(node, "Mul", self.editor.constant(sums, type, "sums"), point)
 
-    def _less(self, node: Node, bias: Value | None, shift: Value) -> Value:
+    def _less(self, node: Node, bias: Value | None, shift: Value | None) -> Value | None:
         """bias - shift, at once where both are known."""
+        if shift is None:
+            return bias
         start = bias or self.editor.constant(np.zeros(shift.shape), shift.type, "bias")
         if isinstance(start, Constant) and isinstance(shift, Constant):
             return self.editor.constant(plain_array(start) - plain_array(shift), shift.type, "bias")
         return self.editor.insert(node, "Sub", start, shift)
 
 
-def _with_notes(result: Value, node: Node) -> Value:
-    """Why a product is of bytes is noted at the new one too."""
-    assert result.producer is not None
-    result.producer.notes = node.notes
-    return result
+def _bias(node: Node) -> Value | None:
+    return node.inputs[2] if len(node.inputs) > 2 else None
+
+
+def _sums(node: Node, weights: np.ndarray) -> np.ndarray:
+    """Of the weights of each column."""
+    axes = tuple(range(1, weights.ndim)) if node.op == "Conv" else 0
+    return np.asarray(weights.sum(axis=axes, dtype=np.int32))
+
+
+def _sums_by_result(node: Node, weights: np.ndarray) -> np.ndarray:
+    """Of the weights that meet elements rather than padding, [1, columns, ...]."""
+    shape = node.operand(0).shape
+    over = windows("Conv", shape, weights.shape[2:], attributes(node))
+    ones = np.ones((1, *shape[1:]), weights.dtype)
+    return convolve(ones, weights, over, attributes(node)["group"])

@@ -4,7 +4,7 @@
    the Packs it takes, see storage_choice.py: operands in another storage are packed.
 2. A node that works in any storage (element-wise, broadcast, concatenation) takes the storage of its largest
    operand, or plain tensors where that takes fewer Packs; the others are packed to the same where they have
-   the full shape.
+   the full shape. Where all are constants, it takes that of what its result meets in its first reader.
 3. Everything else reads and writes plain tensors.
 4. A convolution's padding becomes a halo of its input, which the input's producer writes, so that no guard is
    left in the convolution's loops. Of readers whose padding has other values than the first one's, it stays.
@@ -99,8 +99,10 @@ class _Choice:
 
     def _follow(self, node: Node, turned: bool) -> None:
         """turned: into the storage of the largest operand, otherwise plain."""
-        rank = len(node.outputs[0].shape)
-        full = [v for v in node.inputs if v is not None and len(v.shape) == rank]
+        full = _of_rank(node)
+        if all(isinstance(value, Constant) for value in full):
+            readers = (other for other in self.function.nodes if node.outputs[0] in other.inputs)
+            full = _of_rank(next((other for other in readers if follows(other)), node))
         leading = max(full, key=lambda v: (v.type.size, v.type.storage != PLAIN), default=None)
         storage = replace(leading.type.storage, halo=(), fill=0) if turned and leading is not None else PLAIN
         for position, value in enumerate(node.inputs):
@@ -186,6 +188,12 @@ class _Choice:
                 producer.attrs["storage"] = storage
         for node in padded:
             node.attrs["padded_by_halo"] = True
+
+
+def _of_rank(node: Node) -> list[Value]:
+    """The operands that have the rank of the result."""
+    rank = len(node.outputs[0].shape)
+    return [value for value in node.inputs if value is not None and len(value.shape) == rank]
 
 
 def _set_storage(node: Node, storage: Storage) -> None:

@@ -126,14 +126,22 @@ def test_the_largest_sums(weight, zero, tmp_path):
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
-@pytest.mark.parametrize("op", ["ConvInteger", "MatMulInteger"])
-def test_a_zero_point_that_is_an_input(op, kind, tmp_path):
+@pytest.mark.parametrize(
+    ("op", "shape", "weights", "attrs"),
+    [
+        ("MatMulInteger", [5, 12], [12, 20], {}),
+        ("ConvInteger", [1, 8, 5, 5], [20, 8, 3, 3], {}),
+        ("ConvInteger", [1, 8, 5, 5], [20, 8, 3, 3], {"pads": [1, 2, 0, 1]}),
+        ("ConvInteger", [2, 8, 5, 5], [20, 8, 3, 3], {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+    ],
+    ids=str,
+)
+def test_a_zero_point_that_is_an_input(op, shape, weights, attrs, kind, tmp_path):
     rng = np.random.default_rng(3)
-    shapes = {"ConvInteger": ([1, 8, 5, 5], [20, 8, 3, 3]), "MatMulInteger": ([5, 12], [12, 20])}[op]
-    node = helper.make_node(op, ["x", "w", "zero"], ["y"])
-    inputs = {"x": (shapes[0], kind), "zero": ([], kind)}
-    data = model([node], inputs, ("y", TensorProto.INT32), {"w": full(rng, "i8", shapes[1])})
-    feeds = {"x": full(rng, kind, shapes[0]), "zero": full(rng, kind, ())}
+    node = helper.make_node(op, ["x", "w", "zero"], ["y"], **attrs)
+    inputs = {"x": (shape, kind), "zero": ([], kind)}
+    data = model([node], inputs, ("y", TensorProto.INT32), {"w": full(rng, "i8", weights)})
+    feeds = {"x": full(rng, kind, shape), "zero": full(rng, kind, ())}
     executable = same(data, feeds, tmp_path)
     if QUADS.on(host()):
         assert algorithms(executable) == ["int8"]
@@ -177,3 +185,15 @@ def test_a_machine_without_the_instruction(tmp_path, monkeypatch):
     rng = np.random.default_rng(5)
     executable = same(block(rng, "u8"), {"x": full(rng, "u8", [1, 8, 9, 9])}, tmp_path)
     assert "int8" not in algorithms(executable)
+
+
+def test_readers_whose_padding_has_two_values(tmp_path):
+    """One of them keeps a guard around what it reads, which no instruction on quads does."""
+    rng = np.random.default_rng(5)
+    constants = {f"w{i}": full(rng, "i8", [32, 16, 3, 3]) for i in range(2)}
+    constants |= {f"z{i}": np.uint8(zero) for i, zero in enumerate((3, 7))}
+    pads = {"pads": [1, 1, 1, 1]}
+    nodes = [helper.make_node("ConvInteger", ["x", f"w{i}", f"z{i}"], [f"c{i}"], **pads) for i in range(2)]
+    nodes.append(helper.make_node("Add", ["c0", "c1"], ["y"]))
+    data = model(nodes, {"x": ([1, 16, 9, 9], "u8")}, ("y", TensorProto.INT32), constants)
+    same(data, {"x": full(rng, "u8", [1, 16, 9, 9])}, tmp_path)

@@ -51,6 +51,16 @@ def test_a_cast_from_fewer_bytes_joins_the_sum_that_reads_it():
     assert BF16 in [v.dtype for v in node.inputs]
 
 
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_constant_times_a_number_joins_the_sum_that_reads_it(constant: bool):
+    graph = Graph()
+    x = _image(graph)
+    table = graph.weights(*x.shape) if constant else graph.input(*x.shape, name="t")
+    y = graph.op("Sub", _conv(graph, x), graph.op("Mul", table, graph.input(name="n")))
+    fires(graph.returning(y), Fuse())
+    assert fused(graph.function) == ([["Conv", "Mul", "Sub"]] if constant else [["Mul"], ["Conv", "Sub"]])
+
+
 @pytest.mark.parametrize("reason", ["more bytes", "read elsewhere", "of another shape", "of the convolution"])
 def test_other_casts_stay_kernels(reason: str):
     graph = Graph()

@@ -100,14 +100,26 @@ def test_matrix_products(dtype, zero, shape, depth):
 
 
 @pytest.mark.parametrize("dtype", [U8, I8])
-@pytest.mark.parametrize("op", ["Conv", "MatMul"])
-def test_a_zero_point_that_is_computed(op, dtype):
+@pytest.mark.parametrize(
+    ("op", "shape", "weights", "attrs"),
+    [
+        ("MatMul", (3, 8), (8, 5), {}),
+        ("Conv", (1, 4, 5, 5), (3, 4, 2, 2), {}),
+        ("Conv", (2, 4, 5, 5), (3, 4, 3, 2), PADS | {"strides": (2, 1)}),
+        ("Conv", (1, 4, 6, 5), (4, 1, 3, 3), PADS | {"group": 4}),
+    ],
+)
+def test_a_zero_point_that_is_computed(op, shape, weights, attrs, dtype):
+    """With padding there is a sum for each result."""
     graph = Graph()
     point = graph.op("Cast", graph.input(1, name="zero", dtype=dtype), to=I32)
-    shapes = {"Conv": ((1, 4, 5, 5), (3, 4, 2, 2)), "MatMul": ((3, 8), (8, 5))}[op]
-    x = centred(graph, graph.input(*shapes[0], dtype=dtype), point)
-    function = narrows(graph.returning(graph.op(op, x, numbers(graph, *shapes[1]))))
-    assert node_of(function, op).operand(0).dtype == U8
+    x = centred(graph, graph.input(*shape, dtype=dtype), point)
+    bias = [numbers(graph, weights[0], name="b")] if op == "Conv" else []
+    function = narrows(graph.returning(graph.op(op, x, numbers(graph, *weights), *bias, **attrs)))
+    node, times = node_of(function, op), node_of(function, "Mul")
+    assert node.operand(0).dtype == U8
+    wanted = {0: weights[-1:], 1: weights[:1], 2: (1, *node.output.shape[1:])}
+    assert times.output.shape == wanted[bool(bias) + bool(attrs)]
 
 
 def test_a_bias_that_is_computed():
@@ -143,16 +155,14 @@ def test_sums_wrap_alike():
     ("reason", "zero", "limit", "attrs"),
     [
         ("weights without their zero point exceed i8", 5, 129, {}),
-        ("padding has no known value", "computed", 128, PADS),
-        ("padding has no known value", 256, 128, PADS),
+        ("padding exceeds u8", 256, 128, PADS),
+        ("padding exceeds u8", -1, 128, PADS),
         ("several zero points", "many", 128, {}),
         ("weights are computed", 5, 0, {}),
     ],
 )
 def test_the_reason_is_noted_where_i32_stays(reason, zero, limit, attrs):
     graph = Graph()
-    if zero == "computed":
-        zero = graph.op("Cast", graph.input(1, name="zero", dtype=U8), to=I32)
     if zero == "many":
         zero = graph.constant(np.arange(4, dtype=np.int32).reshape(4, 1, 1))
     weights = graph.input(3, 4, 1, 1, name="w", dtype=I32) if not limit else numbers(graph, 3, 4, 1, 1)

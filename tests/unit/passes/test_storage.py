@@ -164,6 +164,17 @@ def test_everything_else_reads_plain_tensors():
     assert operators(function).count("Unpack") == 1, "both read the same plain tensor"
 
 
+def test_constants_lie_as_what_they_are_added_to():
+    graph = Graph()
+    y = conv(graph, graph.input(1, 4, 5, 5))
+    scaled = graph.op("Mul", graph.weights(1, 4, 5, 5), graph.input(name="z"))
+    function = chooses(graph.returning(graph.op("Sub", y, scaled)))
+    assert operators(function) == ["Pack", "Conv", "Mul", "Sub", "Unpack"]
+    assert node_of(function, "Mul").operand(0).type.storage == LAST
+    graph = Graph()
+    keeps(graph.returning(graph.op("Mul", graph.weights(1, 4, 5, 5), graph.input(name="z"))), STORAGE)
+
+
 def test_two_readers_share_a_pack():
     graph = Graph()
     x = graph.input(1, 4, 5, 5)
