@@ -180,6 +180,17 @@ def test_a_network(kind, options, tmp_path):
         assert algorithms(executable) == ["int8"] * 5
 
 
+def test_two_readers_that_pad_with_other_values(tmp_path):
+    """One halo holds one of them; the other reader keeps guards."""
+    rng = np.random.default_rng(6)
+    layers = [layer(rng, name, "x", "u8", [20, 8, 3, 3], pads=[1] * 4) for name in "ab"]
+    layers[1][0].input[2] = "other"
+    constants = {name: array for _, more in layers for name, array in more.items()} | {"other": np.uint8(7)}
+    nodes = [*(node for node, _ in layers), helper.make_node("Concat", ["a", "b"], ["y"], axis=1)]
+    data = model(nodes, {"x": ([1, 8, 9, 9], "u8")}, ("y", TensorProto.UINT8), constants)
+    same(data, {"x": full(rng, "u8", [1, 8, 9, 9])}, tmp_path)
+
+
 def test_a_machine_without_the_instruction(tmp_path, monkeypatch):
     monkeypatch.setattr(type(QUADS), "on", lambda dot, machine: False)
     rng = np.random.default_rng(5)
