@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright.program.ir import Memory, Program
 from tilewright.program.plan import Plan
+from tilewright.program.planner import ALIGNMENT
 from tilewright.segment import Port, Segment
 
 
@@ -39,8 +40,10 @@ def segment_of(
 
 
 def _constants(program: Program, plan: Plan) -> np.ndarray:
-    """All constants in one block of bytes."""
-    block = np.zeros(plan.constant_bytes, np.uint8)
+    """All constants in one block of bytes, aligned as planned, so that a device needs no copy of it."""
+    memory = np.zeros(plan.constant_bytes + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    block = memory[start : start + plan.constant_bytes]
     for name, (memory, data) in program.constants.items():
         offset = plan.offsets[name]
         block[offset : offset + memory.bytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
