@@ -126,6 +126,24 @@ def test_products_of_bytes(compiled, name):
     np.testing.assert_array_equal(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"])
 
 
+def test_padding_of_another_value_keeps_its_guard(compiled):
+    """Of two readers whose padding differs, one has no halo to read it from, and no tiles."""
+    rng = np.random.default_rng(0)
+    shape, weights = [1, 64, 14, 14], [32, 64, 3, 3]
+    constants = {f"w{i}": rng.integers(-128, 128, weights, np.int8) for i in range(2)}
+    constants |= {f"z{i}": np.array(zero, np.uint8) for i, zero in enumerate((3, 7))}
+    nodes = [
+        helper.make_node("ConvInteger", ["x", f"w{i}", f"z{i}"], [f"c{i}"], pads=[1, 1, 1, 1])
+        for i in range(2)
+    ]
+    nodes.append(helper.make_node("Add", ["c0", "c1"], ["y"]))
+    data = model(nodes, shape, constants, TensorProto.UINT8)
+    feeds = {"x": rng.integers(0, 256, shape, np.uint8)}
+    executable = compiled(data, precision="fp32")
+    assert [templates(executable).count(name) for name in ("amx", "contraction")] == [1, 1]
+    np.testing.assert_array_equal(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"])
+
+
 def network():
     """Residual blocks between a pool and a classifier; an activation that is read twice."""
     rng = np.random.default_rng(5)

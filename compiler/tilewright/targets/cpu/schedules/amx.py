@@ -37,6 +37,7 @@ from tilewright.targets.cpu.schedules.contraction import (
     column_of,
     is_product,
     panel_width,
+    reads_plainly,
     terms_of,
 )
 from tilewright.tensor.ir import Reduce
@@ -129,7 +130,7 @@ def _in_tiles(s: Schedule, stage: str, row: int, column: int, blocks: Blocks, in
 def _blocks(group: Group, machine: Machine) -> Blocks | None:
     """The blocks that the operand was packed for; None when it is not for tiles."""
     packed = [t for t in group.input_types if t.storage.tag and terms_of(t.storage) in UNITS]
-    if not is_product(group) or len(packed) != 1:
+    if not is_product(group) or len(packed) != 1 or not reads_plainly(group):
         return None
     stage, shape, column = group.anchor.stage, group.outputs[0].shape, column_of(group)
     *taps, channels = stage.reduce_axes

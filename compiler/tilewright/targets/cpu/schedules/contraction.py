@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from tilewright.expr import Cast, Read, children
 from tilewright.lower.target import MODEL, Choice, Group
 from tilewright.machine import Machine
 from tilewright.storage import Storage
@@ -31,6 +32,7 @@ from tilewright.targets.cpu.schedules.common import (
 )
 from tilewright.targets.cpu.schedules.tiles import row_limit, tile_for
 from tilewright.targets.cpu.schedules.unpacked import unpacked_vectors
+from tilewright.tensor.ir import Reduce
 
 COLUMNS = {"Conv": 1, "Gemm": -1, "MatMul": -1}  # which axis of the result runs over columns
 _DOT_OF = {dot.terms: name for name, dot in DOTS.items()}
@@ -80,6 +82,14 @@ def is_product(group: Group) -> bool:
     return group.anchor_op in COLUMNS and one_result(group) and len(group.outputs[0].shape) > 1
 
 
+def reads_plainly(group: Group) -> bool:
+    """Whether factors are widened as they are read; a guard around one, of padding that is in no halo, is
+    what no instruction does.
+    """
+    (product,) = (body.values[0] for body in group.anchor.stage.bodies if isinstance(body, Reduce))
+    return all(isinstance(e, Cast) and isinstance(e.a, Read) for e in children(product))
+
+
 def column_of(group: Group) -> int:
     """The axis of the result that runs over columns."""
     return COLUMNS[group.anchor_op] % len(group.outputs[0].shape)
@@ -89,7 +99,7 @@ def schedule(group: Group, machine: Machine) -> Choice:
     """The template's default: the tile of the analytic model, panels as packed."""
     shape = group.outputs[0].shape
     rank, column, lanes = len(shape), column_of(group), machine.lanes(32)
-    terms = max(terms_of(t.storage) for t in group.input_types)
+    terms = max(terms_of(t.storage) for t in group.input_types) if reads_plainly(group) else 0
     frame = start(group, work(group) if terms else PRODUCTS)
     s, result, sums = frame.schedule, frame.result, frame.sums
     rows = [p for p in range(rank) if p != column]
