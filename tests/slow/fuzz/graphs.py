@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import random
 
-from fuzz import layers, movement, pointwise
+from fuzz import layers, movement, pointwise, quantized
 from fuzz.drawing import INTEGERS, Case, Drawing
 
 OPSETS = (13, 15, 17, 18, 21)
 MOST_NODES = 12
-DRAWS = (*pointwise.DRAWS, *movement.DRAWS, *layers.DRAWS)
+DRAWS = (*pointwise.DRAWS, *movement.DRAWS, *layers.DRAWS, *quantized.DRAWS)
 
 
 def draw(seed: int) -> Case:
