@@ -41,9 +41,9 @@ def segment_of(
 
 def _constants(program: Program, plan: Plan) -> np.ndarray:
     """All constants in one block of bytes, aligned as planned, so that a device needs no copy of it."""
-    memory = np.zeros(plan.constant_bytes + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    block = memory[start : start + plan.constant_bytes]
+    room = np.zeros(plan.constant_bytes + ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % ALIGNMENT
+    block = room[start : start + plan.constant_bytes]
     for name, (memory, data) in program.constants.items():
         offset = plan.offsets[name]
         block[offset : offset + memory.bytes] = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
