@@ -6,7 +6,7 @@ import pytest
 from tilewright.dtypes import I64
 from tilewright.errors import ParseError
 from tilewright.expr import Var, binary, const, floordiv, minimum, mod
-from tilewright.loops.affine import Bounds
+from tilewright.loops.affine import Bounds, linear, rejoined
 from tilewright.loops.interpret import interpret
 from tilewright.loops.ir import Allocate, For, If, LoopKind, Role, walk
 from tilewright.loops.parse import parse_kernel
@@ -85,6 +85,20 @@ def test_indices_simplify(expression, expected):
 
 def test_a_division_that_is_not_decided_stays():
     assert BOUNDS.simplify(floordiv(LANE + 1, const(16))) == floordiv(LANE + 1, const(16))
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (floordiv(ROW + LANE, const(9)) * 9 + mod(ROW + LANE, const(9)), ROW + LANE),
+        (floordiv(LANE, const(4)) * 24 + mod(LANE, const(4)) * 6 + 5, LANE * 6 + 5),
+        (floordiv(LANE, const(4)) * 8 + mod(LANE, const(4)), None),  # rows of 8, of which 4 are taken
+        (floordiv(LANE, const(4)) * 4 + mod(ROW, const(4)), None),
+    ],
+)
+def test_quotient_and_remainder_of_an_index_are_the_index(parts, expected):
+    form = linear(parts)
+    assert rejoined(form) == (form if expected is None else linear(expected))
 
 
 def test_partition_cuts_a_tail_off_and_narrows_its_vectors():
