@@ -115,10 +115,11 @@ def _pads(node: Node) -> bool:
 
 @dataclass
 class _Rewriting:
-    """unsigned: the unsigned bytes that stand for an operand whose summed axis is filled up by so many."""
+    """raised: operands with a sign as bytes without; filled: operands, by axis and by how much that grows."""
 
     editor: Editor
-    unsigned: dict[tuple[Value, int], Value] = field(default_factory=dict)
+    raised: dict[Value, Value] = field(default_factory=dict)
+    filled: dict[tuple[Value, int, int], Value] = field(default_factory=dict)
 
     def product(self, node: Node, read: _Bytes) -> None:
         known = node.operand(1)
@@ -128,7 +129,7 @@ class _Rewriting:
         fill = 0 if conv and attributes(node)["group"] > 1 else -weights.shape[summed] % GROUP
         widths = [(0, fill if axis == summed else 0) for axis in range(weights.ndim)]
         filled = np.pad(weights, widths)
-        x = self._unsigned(node, read, 1 if conv else len(read.x.shape) - 1, fill)
+        x = self._filled(node, self._unsigned(node, read), 1 if conv else len(read.x.shape) - 1, fill)
         w = self.editor.constant(filled, TensorType(I8, filled.shape), f"{known.name}:i8")
         by_result = conv and _pads(node) and read.known_zero is None
         sums = _sums_by_result(node, weights) if by_result else _sums(node, weights)
@@ -151,19 +152,26 @@ class _Rewriting:
         result.producer.notes = node.notes
         return result
 
-    def _unsigned(self, node: Node, read: _Bytes, axis: int, fill: int) -> Value:
-        """x without signs, and `fill` zeros behind it along the axis."""
-        key, x, insert = (read.x, fill), read.x, self.editor.insert
-        if key in self.unsigned:
-            return self.unsigned[key]
-        if read.shift:
+    def _unsigned(self, node: Node, read: _Bytes) -> Value:
+        x = read.x
+        if not read.shift:
+            return x
+        if x not in self.raised:
             shift = self.editor.constant(np.array(SHIFT), TensorType(U8, ()), "shift")
-            x = insert(node, "Add", insert(node, "Cast", x, to=U8), shift)
-        if fill:
+            self.raised[x] = self.editor.insert(
+                node, "Add", self.editor.insert(node, "Cast", x, to=U8), shift
+            )
+        return self.raised[x]
+
+    def _filled(self, node: Node, x: Value, axis: int, fill: int) -> Value:
+        """x with `fill` zeros behind it along the axis."""
+        if not fill:
+            return x
+        if (x, axis, fill) not in self.filled:
             after = tuple(fill if position == axis else 0 for position in range(len(x.shape)))
-            x = insert(node, "Pad", x, None, pads=(*(0 for _ in after), *after))
-        self.unsigned[key] = x
-        return x
+            pads = (*(0 for _ in after), *after)
+            self.filled[x, axis, fill] = self.editor.insert(node, "Pad", x, None, pads=pads)
+        return self.filled[x, axis, fill]
 
     def _shift(self, node: Node, read: _Bytes, sums: np.ndarray) -> Value | None:
         """What the zero point adds, of the shape of the sums; None for nothing."""

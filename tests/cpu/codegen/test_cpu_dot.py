@@ -11,6 +11,7 @@ from tilewright.loops.parse import parse_kernel
 from tilewright.targets.cpu.codegen import kernel_text
 from tilewright.targets.cpu.codegen_dot import DOTS, match
 from tilewright.targets.cpu.detect import from_features, host
+from tilewright.targets.cpu.objects import compile_text
 
 MACHINES = {
     "bf16": AVX512 | {"avx512bf16"},
@@ -93,6 +94,16 @@ def test_dot_products(check, machine, lanes, dot):
     written = DOTS[dot].callee in kernel_text(kernel, machine)
     assert written == (DOTS[dot].on(machine) and lanes in (4, 8, 16) and lanes <= machine.lanes(32))
     check(kernel, machine, *arrays(kernel), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", list(MACHINES))
+def test_machine_code_is_made_for_machines_that_this_one_is_not(name):
+    machine = from_features(name, frozenset(MACHINES[name]))
+    for dot in DOTS:
+        form = Form(machine.lanes(32), dot)
+        made = kernel_text(parse_kernel(text(form)), machine)
+        assert (DOTS[dot].callee in made) == DOTS[dot].on(machine)
+        assert compile_text(made, machine).startswith(b"\x7fELF")
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38, 0.0])

@@ -144,6 +144,15 @@ def test_what_several_products_read_is_raised_once():
     assert operators(narrows(graph.returning(*results))) == ["Cast", "Add", "Conv", "Conv"]
 
 
+def test_axes_that_are_filled_up_are_told_apart():
+    graph = Graph()
+    x = centred(graph, graph.input(1, 3, 7, dtype=I8), 9)
+    first = graph.op("Conv", x, numbers(graph, 2, 3, 3))
+    second = graph.op("MatMul", x, numbers(graph, 7, 2))
+    function = narrows(graph.returning(first, second, graph.op("Conv", x, numbers(graph, 4, 3, 1))))
+    assert operators(function) == ["Cast", "Add", "Pad", "Conv", "Pad", "MatMul", "Sub", "Conv"]
+
+
 def test_sums_wrap_alike():
     graph = Graph()
     x = centred(graph, graph.input(1, 4, dtype=U8), 2**31 - 1)
