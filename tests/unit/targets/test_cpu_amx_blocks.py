@@ -136,6 +136,16 @@ def test_vectors_where_tiles_would_be_no_better(
     assert blocks_for(Product(rows, rows, columns, groups, 1, channels), AMX) is None
 
 
+@pytest.mark.parametrize("rows", [1009, 4093, 100_003])
+def test_sums_on_the_stack_are_bounded(rows: int) -> None:
+    """A prime number of rows is computed at once, if at all."""
+    found = blocks_for(Product((rows,), (0,), 64, 1, 1, 64), AMX)
+    assert (found is not None) == (rows < 100_000)
+    if found is not None:
+        assert found.run.chunk == rows
+        assert found.run.length((rows,)) * found.columns * 4 <= 1 << 18
+
+
 def test_the_ablation_takes_the_unit_from_the_machine() -> None:
     plain = without_tiles(AMX)
     assert blocks_for(SQUARE, plain) is None

@@ -31,10 +31,9 @@ from tilewright.targets.cpu.codegen_address import Evaluate, element_pointer, fl
 from tilewright.targets.cpu.codegen_builder import Function
 from tilewright.targets.cpu.codegen_context import Context, Pointer, Tiles
 from tilewright.targets.cpu.codegen_dot import DOTS, Dot, factors
-from tilewright.targets.cpu.tile_file import TileShape
+from tilewright.targets.cpu.tile_file import SUM_BYTES, TileShape
 
 FEATURES = {F32: ("amx-tile", "amx-bf16"), I32: ("amx-tile", "amx-int8")}  # that sums of a type need
-SUM_BYTES = 4  # of a sum, and of the factors side by side that are multiplied for it
 _PRODUCTS = {"dot_tile_pairs": "tdpbf16ps", "dot_tile_quads": "tdpbusd"}
 _BYTE = "i8"
 

@@ -14,6 +14,7 @@ from tilewright.errors import CodegenError
 
 TILES = 8
 MAX_ROWS, MAX_BYTES = 16, 64
+SUM_BYTES = 4  # of a sum, and of the factors side by side that are multiplied for it
 
 
 @dataclass(frozen=True)

@@ -22,14 +22,14 @@ from itertools import product
 from math import prod
 
 from tilewright.machine import Machine
-from tilewright.targets.cpu.tile_file import MAX_BYTES, MAX_ROWS
+from tilewright.targets.cpu.tile_file import MAX_BYTES, MAX_ROWS, SUM_BYTES
 
-COLUMNS = MAX_BYTES // 4  # sums of a row of a tile
+COLUMNS = MAX_BYTES // SUM_BYTES  # sums of a row of a tile
 SUMS = 4  # tiles of sums: as many products in flight as hide their latency, and room for operands
 PRODUCT, LATENCY, LOAD = 16, 52, 8  # cycles
 NEAR_BYTES = 1 << 15  # of operands or sums that stay in the first-level cache
 FAR_LOAD, FAR_LINE = 22, 8  # cycles of a tile from the second level, and of a line of sums to it and back
-MAX_CHUNK = 4096  # elements that are computed together
+MAX_STAGED = 1 << 18  # bytes of sums that are computed together, on the stack of a thread
 
 
 @dataclass(frozen=True)
@@ -162,8 +162,9 @@ def _cost(
     terms, joined = _terms(found, unit)
     tile = _tile_rows(run, length, high)
     whole = found.groups == 1 or found.columns // found.groups % width == 0
-    room = high * wide <= SUMS and high * tile <= length and width < found.columns + COLUMNS
-    if not (terms and whole and room):
+    staged = length * width * SUM_BYTES
+    room = high * wide <= SUMS and high * tile <= length and staged <= MAX_STAGED
+    if not (terms and whole and room and width < found.columns + COLUMNS):
         return None
     steps = found.taps * found.channels // terms
     near = steps * terms * width * unit.bytes <= NEAR_BYTES
@@ -175,7 +176,6 @@ def _cost(
         panels * prod(found.rows) // found.rows[cut] * chunks // (found.rows[run.axis] if run.pitch else 1)
     )
     cycles = float(others * -(-length // (high * tile)) * steps * step)
-    staged = length * width * 4
     far = others * staged / MAX_BYTES * FAR_LINE if staged > NEAR_BYTES else 0
     outer = [n for axis, n in enumerate(found.rows) if axis not in (cut, run.axis)]
     cost = (cycles + far) * (1 + 1 / max(panels, chunks, *outer))  # the last turn may be one thread's alone
@@ -214,4 +214,4 @@ def _runs(found: Product) -> Iterator[Run]:
 
 
 def _divisors(extent: int) -> list[int]:
-    return [n for n in range(1, min(extent, MAX_CHUNK) + 1) if extent % n == 0]
+    return [n for n in range(1, min(extent, MAX_STAGED // MAX_BYTES) + 1) if extent % n == 0]
