@@ -52,6 +52,19 @@ def test_reductions_of_floats(dtype: np.dtype[Any], keepdims: int, cache: Path) 
     check(reductions([*PLAIN, *COMPOSITE], keepdims), {"x": x}, cache, 1 if dtype in HALVES else 64)
 
 
+@pytest.mark.parametrize("special", [None, np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("shape", [(2, 3, 17), (33, 4), (3, 1, 40), (1, 64), (9, 3)])
+def test_extrema_of_all_elements(shape: tuple[int, ...], special: float | None, cache: Path) -> None:
+    """By columns, tails included."""
+    x = values(np.dtype(np.float32), *shape)
+    if special is not None:
+        x.flat[-2] = special
+    nodes = [helper.make_node(op, ["x"], [op], keepdims=0) for op in ("ReduceMax", "ReduceMin")]
+    found = compiled(model(nodes, {"x": x}, {}), {"x": x}, cache)
+    np.testing.assert_array_equal(found["ReduceMax"], x.max())
+    np.testing.assert_array_equal(found["ReduceMin"], x.min())
+
+
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_reductions_of_integers_wrap(dtype: np.dtype[Any], cache: Path) -> None:
     """Narrow types too, which graphs may hold although ONNX has no such reductions."""
