@@ -70,19 +70,21 @@ def test_convolutions(compiled, name, threads):
     assert relative(executable.run(feeds)["y"], tw.evaluate(data, feeds)["y"]) < 1e-6
 
 
-def test_machine_code_of_a_layer_keeps_tiles_where_they_are(compiled, amx, monkeypatch):
+@pytest.mark.parametrize("name", ["3x3", "7 pixels"])
+def test_machine_code_of_a_layer_keeps_tiles_where_they_are(compiled, amx, monkeypatch, name):
     texts = []
     write = target.kernel_text
     monkeypatch.setattr(
         target, "kernel_text", lambda *given: texts.append(kernel_text(*given)) or write(*given)
     )
-    compiled(convolution(*LAYERS["3x3"])[0])
+    compiled(convolution(*LAYERS[name])[0])
     (layer,) = (text for text in texts if "tdpbf16ps" in text)
     code = assembly(layer, amx)
     assert code.count("tdpbf16ps") == 4
     assert code.count("tileloadd") == 4
     assert code.count("tilestored") == len(re.findall("call void @llvm.x86.tilestored64", layer)) == 4
     assert "ldtilecfg\t(%rsp" not in code
+    assert "div" not in code  # of a number of a row by the pitch of rows
 
 
 @pytest.mark.parametrize("name", IN_VECTORS)
