@@ -172,7 +172,7 @@ class _Rounding:
         return self.rounded[value]
 
     def _cast(self, value: Value, type: TensorType, suffix: str) -> Value:
-        attrs = {"to": type.dtype, "flush": type.dtype == BF16}
+        attrs = {"to": type.dtype} | ({"flush": True} if type.dtype == BF16 else {})
         return self._made("Cast", [value], type, attrs, f"{value.name}:{suffix}")
 
     def _made(
