@@ -6,7 +6,7 @@
    operands are left alone. Products take denormal numbers for zeros, so the Casts may flush them.
 2. The Cast of %x fuses into the kernel that computes %x. So that %x need not be stored as well, element-wise
    readers of %x read %r, widened again by a Cast of their own, which fuses with them.
-3. Terms are added PAIR at a time: an odd number of channels gets one of zeros behind them.
+3. Terms are added PAIR at a time: an odd number of channels gets one of zeros behind them, except in groups.
 4. Where %x only moves or selects elements (MOVES), it does so with rounded ones: Cast(MaxPool(%a)) ->
    MaxPool(Cast(%a)).
 
@@ -24,6 +24,7 @@ import numpy as np
 from tilewright.dtypes import BF16, F32
 from tilewright.graph.ir import Constant, Function, Node, Value
 from tilewright.ops.control import changing_inputs, leading_operands
+from tilewright.ops.declaration import attributes
 from tilewright.ops.operator import Fusion, operator_of
 from tilewright.passes.base import FUSED, FunctionPass
 from tilewright.passes.costs import PRODUCTS, Costs, choose_algorithm
@@ -56,7 +57,7 @@ class RoundOperands(FunctionPass):
     def _suits(self, node: Node, weights: Value | None) -> bool:
         """Whether a product can be rounded, and the target expects a gain: it is asked for those alone."""
         constant = isinstance(weights, Constant) and weights.dtype == node.operand(0).dtype == F32
-        return constant and choose_algorithm(node, self.costs) == "bf16"
+        return constant and _pairs(node) and choose_algorithm(node, self.costs) == "bf16"
 
     def _round_captures(self, function: Function, node: Node) -> None:
         """Weights that a body captures become further operands, rounded, which the body's turn then finds."""
@@ -71,6 +72,11 @@ class RoundOperands(FunctionPass):
                     node.inputs.append(rounded)
                     added = {b: b.add_input(f"{weights.name}:bf16", rounded.type) for b in node.bodies}
                     inner.inputs[1] = added[body]
+
+
+def _pairs(node: Node) -> bool:
+    """Whether terms pair, or can be filled up so that they do: channels of groups cannot."""
+    return node.op != "Conv" or node.operand(1).shape[1] % PAIR == 0 or attributes(node)["group"] == 1
 
 
 def _is_half_done(node: Node) -> bool:

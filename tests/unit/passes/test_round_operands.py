@@ -144,6 +144,12 @@ def test_an_odd_number_of_channels_gets_one_of_zeros():
         assert not node.operand(1).data[:, 3].any()
 
 
+def test_odd_numbers_of_channels_in_groups_are_left_alone():
+    graph = Graph()
+    y = graph.op("Conv", graph.input(1, 6, 5, 5), graph.weights(4, 3, 1, 1), strides=(1, 1), group=2)
+    keeps(graph.returning(y), RoundOperands(Always()))
+
+
 def test_nothing_is_rounded_without_the_target_s_word():
     graph = Graph()
     keeps(graph.returning(conv(graph, graph.input(1, 8, 4, 4))), RoundOperands(Never()))
