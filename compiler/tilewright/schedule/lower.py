@@ -179,7 +179,7 @@ class _Lowering:
         init: Stmt | None = None
         if is_reduction(stage):
             assert first_reduce is not None
-            _refuse_second_sums(stage, nest, stage.leaves[first_reduce:])
+            _refuse_second_sums(stage, nest, first_reduce)
             init = self._init(stage, nest, stage.leaves[first_reduce:])
         return self._loops(stage, nest, 0, first_reduce, init)
 
@@ -308,10 +308,14 @@ class _Lowering:
         return result
 
 
-def _refuse_second_sums(stage: StageState, nest: Loops, leaves: Sequence[Leaf]) -> None:
-    """Raises ScheduleError where blocks overlap inside of a reduce loop: sums would grow in two of them."""
+def _refuse_second_sums(stage: StageState, nest: Loops, first_reduce: int) -> None:
+    """Raises ScheduleError where sums that two overlapping blocks hold would grow in both: their loop is
+    inside of a reduce loop, or threads share its turns.
+    """
     for at, relation in enumerate(stage.relations):
         if not isinstance(relation, SplitRelation) or not relation.overlapping:
+            continue
+        if not nest.extents[relation.parent] % nest.extents[relation.inner]:
             continue
         parts = {relation.outer}
         for later in stage.relations[at + 1 :]:
@@ -319,12 +323,14 @@ def _refuse_second_sums(stage: StageState, nest: Loops, leaves: Sequence[Leaf]) 
                 parts |= {later.outer, later.inner}
             elif isinstance(later, FuseRelation) and {later.outer, later.inner} & parts:
                 parts.add(later.fused)
-        inside = next((leaf.name for leaf in leaves if leaf.name in parts), None)
-        if inside is not None and nest.extents[relation.parent] % nest.extents[relation.inner]:
-            raise ScheduleError(
-                f"overlap: '{inside}' of '{stage.name}' is inside of a reduce loop, where sums "
-                f"that two blocks hold would grow twice"
-            )
+        for position, leaf in enumerate(stage.leaves):
+            shared = leaf.loop in (LoopKind.PARALLEL, LoopKind.BOUND)
+            if leaf.name in parts and (shared or position > first_reduce):
+                where = "shared by threads" if shared else "inside of a reduce loop"
+                raise ScheduleError(
+                    f"overlap: '{leaf.name}' of '{stage.name}' is {where}: sums that two blocks hold would "
+                    f"grow twice"
+                )
 
 
 def _local_storage(stage: StageState) -> Storage:

@@ -76,8 +76,8 @@ class Overlap(Split):
                                 for i.i in 0..factor          i = min(i.o * factor, n - factor) + i.i
 
     A data axis; what is computed again must be the same as before, so an output, whose memory may be that of
-    an operand, is refused, and so is a loop over blocks inside a reduce loop. Threads that share the blocks
-    write equal values.
+    an operand, is refused, and so is a loop over blocks of sums that is inside a reduce loop or shared by
+    threads. Threads that share blocks of anything else write equal values.
     """
 
     keyword: ClassVar[str] = "overlap"

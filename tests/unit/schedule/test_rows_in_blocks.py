@@ -141,6 +141,24 @@ def test_blocks_inside_of_a_reduce_loop_must_not_overlap():
             lower_schedule(schedule, [(x, PLAIN)], [PLAIN])
 
 
+@pytest.mark.parametrize(
+    "share", [lambda s, block: s.parallel("y", block), lambda s, block: s.bind("y", block, "global.0")]
+)
+def test_threads_do_not_share_sums_of_blocks_that_overlap(share):
+    """Two threads would add to the same elements."""
+    for size, overlaps in ((7, True), (6, False)):
+        x = placeholder((3, size), F32, "x")
+        r = reduce_axis(3, "y.r0")
+        y = compute((size,), lambda i, x=x, r=r: sum_over(x[r.var, i], r), "y")
+        schedule = Schedule([compute((size,), lambda i, y=y: y[i] * 2.0, "z")])
+        share(schedule, schedule.overlap(y, "y.i0", 2)[0])
+        if overlaps:
+            with pytest.raises(ScheduleError, match=r"'y.i0.o' of 'y' is shared by threads"):
+                lower_schedule(schedule, [(x, PLAIN)], [PLAIN])
+        else:
+            lower_schedule(schedule, [(x, PLAIN)], [PLAIN])
+
+
 def test_partial_sums_of_flattened_rows_read_the_same_memory():
     x, y, z = convolution(5, 4, 1, 3)
     storage = Storage("acdb", ((0, 0), (0, 0), (1, 1), (1, 1)))
