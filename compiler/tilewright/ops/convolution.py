@@ -28,6 +28,8 @@ def _infer(types: Sequence[TensorType | None], attrs: Attrs) -> tuple[TensorType
     dtype = product_dtype("Conv", x, w, bias, attrs)
     if attrs["pad_value"] and not x.dtype.is_integer:
         raise VerifyError(f"Conv: padding with {attrs['pad_value']} is for integers, found {x.dtype}")
+    if attrs["pad_value"] and x.dtype.cast(np.asarray(attrs["pad_value"])) != attrs["pad_value"]:
+        raise VerifyError(f"Conv: {x.dtype} does not hold the padding {attrs['pad_value']}")
     group = attrs["group"]
     if x.rank < 3 or w.rank != x.rank:
         raise VerifyError(
@@ -73,7 +75,7 @@ def _by_patches(padded: np.ndarray, w: np.ndarray, over: Sequence[Window], group
     batch, channels = padded.shape[0], w.shape[1]
     outputs = tuple(a.outputs for a in over)
     out_channels = w.shape[0] // group
-    matrix = np.ascontiguousarray(w.reshape(group, out_channels, -1))
+    matrix = np.ascontiguousarray(w.reshape(group, out_channels, prod(w.shape[1:])))
     result = np.empty((batch, group, out_channels, *outputs), padded.dtype)
     row_bytes = max(1, matrix.shape[2] * prod(outputs[1:]) * padded.itemsize)
     band = max(1, WORKING_BYTES // row_bytes)
@@ -82,7 +84,7 @@ def _by_patches(padded: np.ndarray, w: np.ndarray, over: Sequence[Window], group
         for start in range(0, outputs[0], band):
             taps = len(over)
             part = patches[(slice(None),) * (1 + taps) + (slice(start, start + band),)]
-            product = matrix[g] @ part.reshape(matrix.shape[2], -1)
+            product = matrix[g] @ part.reshape(matrix.shape[2], prod(part.shape[1 + taps :]))
             result[n, g, :, start : start + band] = product.reshape(out_channels, *part.shape[1 + taps :])
     return result.reshape(batch, group * out_channels, *outputs)
 

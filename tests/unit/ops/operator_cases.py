@@ -122,6 +122,8 @@ def _convolution() -> Iterator[Case]:
     yield Case("Conv", [two, normal(3, 4, 1, 1)], **near)
     yield Case("Conv", [normal(0, 4, 5, 5), normal(3, 4, 3, 3)], {"pads": (1, 1, 1, 1)}, **near)
     yield Case("Conv", [normal(0, 2, 5, 5), normal(2, 1, 3, 3)], {"group": 2}, **near)
+    yield Case("Conv", [normal(1, 0, 5, 5), normal(3, 0, 3, 3), normal(3)], {"pads": (1, 1, 1, 1)}, **near)
+    yield Case("Conv", [normal(1, 4, 5, 5), normal(0, 4, 3, 3)], **near)
     for tile, positions in ((2, 16), (4, 36)):
         operands = [normal(2, 3, 7, 10), normal(positions, 4, 3), normal(4)]
         yield Case("WinogradConv", operands, {"pads": (1, 0, 1, 1), "tile": tile}, **near)

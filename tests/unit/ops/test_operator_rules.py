@@ -198,3 +198,5 @@ def test_a_convolution_of_bytes_adds_i32() -> None:
     assert result == TensorType(DTYPES["i32"], (1, 1, 1, 1))
     with pytest.raises(VerifyError, match="Conv: operands have element types u8 and f32"):
         REGISTRY["Conv"].infer([*types, TensorType(DTYPES["f32"], (1,))], {"wide": True})
+    with pytest.raises(VerifyError, match="Conv: u8 does not hold the padding 256"):
+        REGISTRY["Conv"].infer(types, {"wide": True, "pads": (1, 1, 1, 1), "pad_value": 256})
