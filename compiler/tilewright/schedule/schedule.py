@@ -7,10 +7,19 @@ from dataclasses import fields
 
 from tilewright.errors import ParseError, ScheduleError
 from tilewright.schedule import primitives as p
+from tilewright.schedule.stage_primitives import CacheRead, CacheWrite, Flatten, Rfactor
 from tilewright.schedule.state import State
 from tilewright.tensor.ir import Tensor
 
 Where = Tensor | str
+
+PRIMITIVES: dict[str, type[p.Primitive]] = {
+    kind.keyword: kind
+    for kind in (
+        *(p.Split, p.Overlap, p.Fuse, p.Reorder, p.Unroll, p.Vectorize, p.Parallel, p.Bind, p.ComputeInline),
+        *(p.ComputeAt, p.SetScope, p.Pad, Flatten, CacheWrite, CacheRead, Rfactor, p.Tensorize),
+    )
+}
 
 
 class Schedule:
@@ -97,25 +106,25 @@ class Schedule:
 
     def flatten(self, where: Where, outer: str, inner: str, pitch: int) -> str:
         """Name of the new axis."""
-        step = p.Flatten(_name(where), outer, inner, pitch)
+        step = Flatten(_name(where), outer, inner, pitch)
         self.apply(step)
         return step.name
 
     def cache_write(self, where: Where, scope: str) -> str:
         """Name of the new stage."""
-        step = p.CacheWrite(_name(where), scope)
+        step = CacheWrite(_name(where), scope)
         self.apply(step)
         return step.name
 
     def cache_read(self, where: Where, scope: str, readers: Sequence[Where]) -> str:
         """Name of the new stage."""
-        step = p.CacheRead(_name(where), scope, tuple(_name(r) for r in readers))
+        step = CacheRead(_name(where), scope, tuple(_name(r) for r in readers))
         self.apply(step)
         return step.name
 
     def rfactor(self, where: Where, outer: Sequence[str], axis: str, factor: int) -> str:
         """Name of the new stage."""
-        step = p.Rfactor(_name(where), tuple(outer), axis, factor)
+        step = Rfactor(_name(where), tuple(outer), axis, factor)
         self.apply(step)
         return step.name
 
@@ -140,7 +149,7 @@ def parse_steps(text: str) -> tuple[p.Primitive, ...]:
         words = line.split()
         if not words:
             continue
-        kind = p.PRIMITIVES.get(words[0])
+        kind = PRIMITIVES.get(words[0])
         if kind is None:
             raise ParseError(f"schedule line {number}: unknown primitive '{words[0]}'")
         expected = fields(kind)
