@@ -22,6 +22,7 @@ from tilewright.errors import ParseError, VerifyError
 from tilewright.expr import Expr, add, const, floordiv, mod
 
 _TOKEN = re.compile(r"(\d+)([a-z])|([a-zA-Z])")
+_HALO = re.compile(r"(\d+\.\d+(?:\.\d+\.\d+)*)(?::(-?\d+))?")  # after the +
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,12 @@ class Storage:
     @staticmethod
     def parse(text: str) -> Storage:
         """Inverse of `str`. Raises ParseError."""
-        tag, _, rest = text.partition("+")
-        numbers, _, fill = rest.partition(":")
+        tag, plus, rest = text.partition("+")
+        found = _HALO.fullmatch(rest)
+        if plus and found is None:
+            raise ParseError(f"storage '{text}': a halo is written as two numbers an axis, then its fill")
+        numbers, fill = found.groups() if found else ("", None)
         values = [int(n) for n in numbers.split(".")] if numbers else []
-        if len(values) % 2:
-            raise ParseError(f"storage '{text}': a halo needs two numbers an axis")
         halo = tuple(zip(values[::2], values[1::2], strict=True))
         return Storage("" if tag in ("plain", "") else tag, halo, int(fill or 0))
 

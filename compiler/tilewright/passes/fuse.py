@@ -120,8 +120,8 @@ class _Grouping:
             if not readers or not free or not _reads_little(node):
                 continue
             alone = all(self.group_of[reader] is self.group_of[readers[0]] for reader in readers)
-            if alone and all(self._follows(reader, node) for reader in readers):
-                self._merge(readers[0], [node])
+            follow = alone and all(self._follows(reader, node) for reader in readers)
+            if follow and self._merge(readers[0], [node]):
                 self.anchored.add(node)
 
     def absorb_producers(self) -> None:

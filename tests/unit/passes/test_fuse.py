@@ -269,6 +269,14 @@ def test_groups_are_limited():
     assert max(map(len, fused(function))) == 8
 
 
+def test_an_operand_that_a_full_group_leaves_joins_what_it_reads():
+    graph = Graph()
+    half = graph.op("Neg", graph.input(1, 4, 6, 6, name="r", dtype=BF16))
+    y = graph.op("Add", _conv(graph, _image(graph)), graph.op("Cast", half, to=F32))
+    function = fires(graph.returning(y), Fuse(max_nodes=2))
+    assert sorted(fused(function)) == [["Conv", "Add"], ["Neg", "Cast"]]
+
+
 def test_bodies_of_a_scan_are_fused():
     graph = Graph()
     y, _, _ = graph.ops(

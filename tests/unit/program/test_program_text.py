@@ -69,6 +69,8 @@ def test_the_text_shows_slices_and_constants():
         ('program "p" declare { } program { jump }', "unknown instruction"),
         ('program "p" declare { } program { alloc %a }', "not declared"),
         ('program "p" declare { activation %a q9[4] } program { }', "unknown element type"),
+        ('program "p" declare { activation %a u8[4] storage plain+1 } program { }', "two numbers an axis"),
+        ('program "p" declare { activation %a u8[4] storage plain+1.1:x } program { }', "then its fill"),
         ('program "p" declare { activation %a f32[4] } program { copy @out %a @in %a }', "expected ','"),
         ('program "p" declare { constant %a f32[4] sha256 00 } program { }', "was not given"),
         ('program "p" declare { kernel %k } program { }', "was not given"),
