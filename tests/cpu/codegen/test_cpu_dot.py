@@ -1,6 +1,6 @@
 """Dot products of pairs of bf16 and quads of bytes: by an instruction where there is one, or lane by lane."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
@@ -103,6 +103,15 @@ def test_machine_code_is_made_for_machines_that_this_one_is_not(name):
         form = Form(machine.lanes(32), dot)
         made = kernel_text(parse_kernel(text(form)), machine)
         assert (DOTS[dot].callee in made) == DOTS[dot].on(machine)
+        assert compile_text(made, machine).startswith(b"\x7fELF")
+
+
+def test_a_profile_may_count_on_wider_vectors_than_the_instruction_has():
+    """LLVM cannot split the instruction, and would end the process."""
+    machine = replace(from_features("wide", frozenset(MACHINES["avx-vnni"])), vector_bits=512)
+    for lanes, written in ((8, True), (16, False)):
+        made = kernel_text(parse_kernel(text(Form(lanes, "dot_quads"))), machine)
+        assert (DOTS["dot_quads"].callee in made) == written
         assert compile_text(made, machine).startswith(b"\x7fELF")
 
 

@@ -32,21 +32,26 @@ PAIR, QUAD = 2, 4  # factors side by side that one lane multiplies and adds
 class Dot:
     """An instruction. terms: factors side by side in a lane; x, w, sums: types of the operands.
 
-    features: sets of LLVM features, any of which brings it; callee: LLVM's name without the width in bits;
-    element: LLVM's type of the elements of both vectors of factors.
+    features: sets of LLVM features, any of which brings it, each with the bits of the widest vector that it
+    brings it for; callee: LLVM's name without the width in bits; element: LLVM's type of the elements of both
+    vectors of factors.
     """
 
     terms: int
     x: DType
     w: DType
     sums: DType
-    features: tuple[frozenset[str], ...]
+    features: tuple[tuple[frozenset[str], int], ...]
     callee: str
     element: str
 
     def on(self, machine: Machine) -> bool:
         """Whether a machine has it."""
-        return any(all(map(machine.has, group)) for group in self.features)
+        return self.widest(machine) > 0
+
+    def widest(self, machine: Machine) -> int:
+        """Bits of the widest vector that a machine has it for; 0 for none."""
+        return max((bits for group, bits in self.features if all(map(machine.has, group))), default=0)
 
     def vector(self, lanes: int) -> str:
         """LLVM's type of a vector of factors."""
@@ -54,9 +59,9 @@ class Dot:
         return f"<{lanes * LANE_BITS // bits} x {self.element}>"
 
 
-_BF16 = frozenset({"avx512bf16", "avx512vl"})
-_VNNI = frozenset({"avx512vnni", "avx512vl"}), frozenset({"avxvnni"})
-PAIRS = Dot(PAIR, BF16, BF16, F32, (_BF16,), "llvm.x86.avx512bf16.dpbf16ps", "bfloat")
+_BF16 = ((frozenset({"avx512bf16", "avx512vl"}), 512),)
+_VNNI = (frozenset({"avx512vnni", "avx512vl"}), 512), (frozenset({"avxvnni"}), 256)
+PAIRS = Dot(PAIR, BF16, BF16, F32, _BF16, "llvm.x86.avx512bf16.dpbf16ps", "bfloat")
 QUADS = Dot(QUAD, U8, I8, I32, _VNNI, "llvm.x86.avx512.vpdpbusd", "i32")
 DOTS = {"dot_pairs": PAIRS, "dot_quads": QUADS}
 
@@ -80,7 +85,7 @@ def rule(context: Context, loop: For, evaluate: Evaluate) -> bool:
         return False
     step, x, w = found
     lanes = int(loop.extent.value)  # type: ignore[attr-defined]  # match admits constants only
-    if lanes * LANE_BITS > machine.vector_bits:
+    if lanes * LANE_BITS > min(machine.vector_bits, dot.widest(machine)):
         return False
     inside = replace(context, vector=VectorLoop(loop.var.name, lanes))
     sums = evaluate(inside, step.value.a)  # type: ignore[attr-defined]  # the sum that match found
