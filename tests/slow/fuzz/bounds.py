@@ -49,8 +49,8 @@ CENTRED = frozenset(("LayerNormalization", "GroupNormalization", "BatchNormaliza
 
 @dataclass(frozen=True)
 class Licence:
-    """of_one: operators whose results may be off by units of 1, not of the result; operands: the relative
-    error of any float32 value that is read; transforms: how much more Winograd's transforms add to an error.
+    """of_one: operators whose results may be off by units of 1, not of the result; operands: by what
+    share of itself any float32 value that is read is disturbed; transforms: how much more Winograd's transforms add to an error.
     """
 
     of_one: frozenset[str] = frozenset()
@@ -60,7 +60,8 @@ class Licence:
 
 OURS = Licence()
 PEER = Licence(of_one=frozenset(("Sigmoid",)))  # of ONNX Runtime
-MODES = {"fp32-fast": Licence(transforms=64.0), "bf16": Licence(operands=2.0**-9)}  # docs/precision.md
+# docs/precision.md
+MODES = {"fp32-fast": Licence(transforms=64.0), "bf16": Licence(operands=OPERAND * 2.0**-9)}
 
 Arrays = Sequence[np.ndarray | None]
 Bounds = dict[str, tuple[np.ndarray, np.ndarray | None]]
