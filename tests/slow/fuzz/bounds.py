@@ -49,8 +49,9 @@ CENTRED = frozenset(("LayerNormalization", "GroupNormalization", "BatchNormaliza
 
 @dataclass(frozen=True)
 class Licence:
-    """of_one: operators whose results may be off by units of 1, not of the result; operands: by what
-    share of itself any float32 value that is read is disturbed; transforms: how much more Winograd's transforms add to an error.
+    """of_one: operators whose results may be off by units of 1, not of the result; operands: by what share
+    of itself any float32 value that is read is disturbed; transforms: how much more Winograd's transforms
+    add to an error.
     """
 
     of_one: frozenset[str] = frozenset()
