@@ -13,7 +13,6 @@ from tilewright.dtypes import F32
 from tilewright.graph.ir import Function
 from tilewright.machine import Machine
 from tilewright.ops.operator import Builder
-from tilewright.targets.cpu.costs import panels
 from tilewright.targets.cpu.detect import from_features, without_tiles
 from tilewright.targets.cpu.schedules.amx_blocks import (
     COLUMNS,
@@ -27,6 +26,7 @@ from tilewright.targets.cpu.schedules.amx_blocks import (
 )
 from tilewright.targets.cpu.schedules.contraction import chunk_of, panel_width, terms_of
 from tilewright.targets.cpu.target import CpuTarget
+from tilewright.targets.cpu.wishes import panels
 from tilewright.types import TensorType
 
 assert tilewright.ops.all

@@ -33,10 +33,10 @@ def convolution(channels: int, columns: int, group: int = 1) -> Node:
     return function.nodes[0]
 
 
-def product(*rows: int, columns: int = 32) -> Node:
+def product(*rows: int, columns: int = 32, op: str = "MatMul") -> Node:
     function = Function("main")
     x = function.add_input("x", TensorType(I32, (*rows, 15)))
-    Builder(function).op("MatMul", x, function.constant(np.zeros((15, columns), np.int32)))
+    Builder(function).op(op, x, function.constant(np.zeros((15, columns), np.int32)))
     return function.nodes[0]
 
 
@@ -53,8 +53,11 @@ def test_bytes_are_fewer_cycles(machine: Machine, node: Node) -> None:
 
 @pytest.mark.parametrize(
     "node",
-    [convolution(6, 32, 2), convolution(32, 36, 2), convolution(16, 32, 16), convolution(64, 1), product()],
-    ids=["odd groups", "columns between groups", "two columns a channel", "one column", "a vector"],
+    [
+        *(convolution(6, 32, 2), convolution(32, 36, 2), convolution(16, 32, 16), convolution(64, 1)),
+        *(product(), product(4, op="Gemm")),
+    ],
+    ids=["odd groups", "columns between groups", "two columns a channel", "one column", "a vector", "Gemm"],
 )
 def test_what_has_no_template_keeps_i32(node: Node) -> None:
     assert not CpuCosts(WITH["avx512"]).algorithms(node)

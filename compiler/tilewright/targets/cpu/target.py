@@ -62,7 +62,7 @@ class CpuTarget:
         return choose(group, self.machine)
 
     def wish(self, node: Node) -> Wish | None:
-        """Channels last, weights in panels: see costs.py."""
+        """Channels last, weights in panels: see wishes.py."""
         return self._costs.wish(node)
 
     def pack_cost(self, type: TensorType) -> float:
