@@ -207,8 +207,8 @@ def _sums(node: Node, weights: np.ndarray) -> np.ndarray:
 
 
 def _sums_by_result(node: Node, weights: np.ndarray) -> np.ndarray:
-    """Of the weights that meet elements rather than padding, [1, columns, ...]."""
+    """Of the weights that meet elements, not padding, [1, columns, ...]; all channels meet the same."""
     shape = node.operand(0).shape
     over = windows("Conv", shape, weights.shape[2:], attributes(node))
-    ones = np.ones((1, *shape[1:]), weights.dtype)
-    return convolve(ones, weights, over, attributes(node)["group"])
+    ones = np.ones((1, 1, *shape[2:]), weights.dtype)
+    return convolve(ones, weights.sum(axis=1, keepdims=True, dtype=weights.dtype), over, 1)

@@ -107,6 +107,7 @@ def test_matrix_products(dtype, zero, shape, depth):
         ("Conv", (1, 4, 5, 5), (3, 4, 2, 2), {}),
         ("Conv", (2, 4, 5, 5), (3, 4, 3, 2), PADS | {"strides": (2, 1)}),
         ("Conv", (1, 4, 6, 5), (4, 1, 3, 3), PADS | {"group": 4}),
+        ("Conv", (1, 6, 5, 5), (4, 3, 3, 3), PADS | {"group": 2}),
     ],
 )
 def test_a_zero_point_that_is_computed(op, shape, weights, attrs, dtype):
