@@ -62,14 +62,12 @@ def _loop(loop: For, bounds: Bounds) -> Stmt:
     low, high = bounds.of_loop(start, extent)
     if bounds.of(extent)[1] <= 0:
         return NOTHING
-    if extent == const(1) and loop.kind != LoopKind.BOUND and not isinstance(start, Const):
+    once = extent == const(1) and loop.kind != LoopKind.BOUND
+    if once and not isinstance(start, Const):
         return simplify(bind(loop.body, loop.var, start), bounds)
-    inner = bounds.extended(loop.var.name, low, high)  # a range of one value is that value
-    if extent == const(1) and loop.kind != LoopKind.BOUND:
-        return simplify(loop.body, inner)
-    body = simplify(loop.body, inner)
-    if body == NOTHING:
-        return NOTHING
+    body = simplify(loop.body, bounds.extended(loop.var.name, low, high))
+    if once or body == NOTHING:  # a range of one value is that value
+        return body
     loop = replace(loop, start=start, extent=extent, body=body)
     return _lift_guard(loop) if isinstance(body, If) and body.orelse is None else loop
 
