@@ -99,7 +99,7 @@ def _unbounded(node: Node, _: Mapping[str, Any]) -> Value | None:
 
 _RULES: dict[str, Same] = {
     "Identity": _first,
-    "Cast": _first,  # the types agree
+    "Cast": _if(lambda attrs: not attrs["flush"]),  # the types agree
     "Reshape": _first,
     "Expand": _first,
     "Split": _first,

@@ -42,6 +42,7 @@ SAME: dict[str, Build] = {
 
 DIFFERENT: dict[str, Build] = {
     "a cast": lambda g, x: g.op("Cast", x, to=F64),
+    "a cast that flushes": lambda g, x: g.op("Cast", x, to=F32, flush=True),
     "reversed": lambda g, x: g.op("Slice", x, starts=(0, 2), ends=(2, -1), axes=(0, 1), steps=(1, -1)),
     "a square transposed": lambda g, x: g.op("Transpose", g.op("MatMul", x, g.weights(3, 2)), perm=(1, 0)),
     "pads that cancel": lambda g, x: g.op("Pad", x, pads=(0, 1, 0, -1)),
