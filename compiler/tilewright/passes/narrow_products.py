@@ -7,7 +7,8 @@
 sum (x - z) w = sum x w - z sum w, exactly, as sums wrap: the second part is a number for each column, which
 is part of a Conv's bias and is subtracted after a MatMul.
 
-1. %w is a Constant (the zero points of weights have been taken off) that i8 holds: %v. Others are left alone.
+1. %w is a Constant (the zero points of weights have been taken off): %v in i8. Where i8 does not hold all of
+   it, differences of bytes are the sum of two or three %v, and %y of as many products. Others are left alone.
 2. z is one number, or missing. It is what padding counts as. A number that is computed is multiplied by the
    sums when the model runs; with padding these are a sum for each result, of the weights that meet elements:
    %y = Sub(Conv(%x, %v, %b) {pads=..., wide=true}, Mul(sums, z)).
@@ -36,6 +37,7 @@ from tilewright.types import TensorType
 
 GROUP = 4  # bytes that a lane of 32 bits holds
 SHIFT = 128  # from signed to unsigned bytes
+LARGEST = 255  # difference of two bytes
 
 
 @dataclass(frozen=True)
@@ -98,9 +100,8 @@ def _obstacle(node: Node, read: _Bytes) -> str:
     weights, zero = node.operand(1), read.known_zero
     if not isinstance(weights, Constant):
         return "weights are computed"
-    data, limits = plain_array(weights), np.iinfo(np.int8)
-    if data.size and (data.min() < limits.min or data.max() > limits.max):
-        return "weights without their zero point exceed i8"
+    if np.abs(plain_array(weights).astype(np.int64)).max(initial=0) > LARGEST:
+        return "weights are no differences of bytes"
     if read.zero is not None and read.zero.type.size != 1:
         return "several zero points"
     if zero is not None and node.op == "Conv" and _pads(node) and not 0 <= zero <= 255:
@@ -128,9 +129,11 @@ class _Rewriting:
         summed = 1 if conv else 0
         fill = 0 if conv and attributes(node)["group"] > 1 else -weights.shape[summed] % GROUP
         widths = [(0, fill if axis == summed else 0) for axis in range(weights.ndim)]
-        filled = np.pad(weights, widths)
         x = self._filled(node, self._unsigned(node, read), 1 if conv else len(read.x.shape) - 1, fill)
-        w = self.editor.constant(filled, TensorType(I8, filled.shape), f"{known.name}:i8")
+        first, *others = (
+            self.editor.constant(part, TensorType(I8, part.shape), f"{known.name}:i8")
+            for part in _in_i8(np.pad(weights, widths))
+        )
         by_result = conv and _pads(node) and read.known_zero is None
         sums = _sums_by_result(node, weights) if by_result else _sums(node, weights)
         attrs = {**node.attrs, "wide": True}
@@ -138,11 +141,13 @@ class _Rewriting:
             attrs["pad_value"] = read.known_zero or 0
         if conv and not by_result:
             bias = self._less(node, _bias(node), self._shift(node, read, sums))
-            result = self._product(node, x, w, bias, **attrs)
+            result = self._product(node, x, first, bias, **attrs)
         else:
-            total = self._product(node, x, w, *node.inputs[2:], **attrs)
+            total = self._product(node, x, first, *node.inputs[2:], **attrs)
             shift = self._shift(node, read, sums)
             result = total if shift is None else self.editor.insert(node, "Sub", total, shift)
+        for w in others:
+            result = self.editor.insert(node, "Add", self._product(node, x, w, **attrs), result)
         self.editor.replace(node.output, result)
 
     def _product(self, node: Node, *operands: Value | None, **attrs: Any) -> Value:
@@ -198,6 +203,14 @@ class _Rewriting:
 
 def _bias(node: Node) -> Value | None:
     return node.inputs[2] if len(node.inputs) > 2 else None
+
+
+def _in_i8(weights: np.ndarray) -> list[np.ndarray]:
+    """Arrays within i8 whose sum the weights are; one at least."""
+    limits = np.iinfo(np.int8)
+    part = np.clip(weights, limits.min, limits.max)
+    rest = weights - part
+    return [part, *_in_i8(rest)] if rest.any() else [part]
 
 
 def _sums(node: Node, weights: np.ndarray) -> np.ndarray:

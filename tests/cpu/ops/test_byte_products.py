@@ -115,6 +115,19 @@ def test_matrix_products(a, b, kind, weights, tmp_path):
         assert algorithms(executable) == (["int8"] if b > 1 else [])
 
 
+@pytest.mark.parametrize("point", [0, 3, 255])
+@pytest.mark.parametrize("group", [1, 16])
+def test_unsigned_weights(point, group, tmp_path):
+    """Without their zero point they are beyond i8, on one side or on both."""
+    rng = np.random.default_rng(4)
+    weights = full(rng, "u8", (16, 16 // group, 3, 3))
+    weights.flat[:2] = 0, 255
+    constants = {"w": weights, "az": np.uint8(99), "wz": np.uint8(point)}
+    node = helper.make_node("ConvInteger", ["x", "w", "az", "wz"], ["y"], pads=[1, 1, 1, 1], group=group)
+    data = model([node], {"x": ([1, 16, 9, 9], "u8")}, ("y", TensorProto.INT32), constants)
+    same(data, {"x": full(rng, "u8", [1, 16, 9, 9])}, tmp_path)
+
+
 @pytest.mark.parametrize("weight", [-128, 127])
 @pytest.mark.parametrize("zero", [0, 255])
 def test_the_largest_sums(weight, zero, tmp_path):

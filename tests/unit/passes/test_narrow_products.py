@@ -162,9 +162,26 @@ def test_sums_wrap_alike():
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "products"), [(-128, 127, 1), (-129, 0, 2), (-255, 254, 2), (0, 255, 3)]
+)
+@pytest.mark.parametrize(
+    ("op", "shape", "weights", "attrs"),
+    [("Conv", (1, 4, 5, 5), (3, 4, 3, 3), PADS), ("MatMul", (5, 7), (7, 3), {})],
+)
+def test_weights_that_exceed_i8_are_a_sum(op, shape, weights, attrs, low, high, products):
+    graph = Graph()
+    w = numbers(graph, *weights, low=low, high=high)
+    w.data.flat[:2] = low, high
+    x = centred(graph, graph.input(*shape, dtype=U8), 3)
+    function = narrows(graph.returning(graph.op(op, x, w, **attrs)))
+    assert operators(function).count(op) == products
+    assert operators(function).count("Add") == products - 1
+
+
+@pytest.mark.parametrize(
     ("reason", "zero", "limit", "attrs"),
     [
-        ("weights without their zero point exceed i8", 5, 129, {}),
+        ("weights are no differences of bytes", 5, 257, {}),
         ("padding exceeds u8", 256, 128, PADS),
         ("padding exceeds u8", -1, 128, PADS),
         ("several zero points", "many", 128, {}),
