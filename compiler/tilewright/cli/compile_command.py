@@ -28,9 +28,9 @@ def compile_to_file(
 ) -> None:
     """Compiles, saves, and says on stderr how long it took, and whether this machine can run the result.
 
-    Raises UsageError for an unwritable output.
+    Raises UsageError for an unwritable output, and for one that is the model or the profile.
     """
-    check_writable(output)
+    check_writable(output, Path(name), options.machine)
     start = time.perf_counter()
     executable = compile_named(name, replace(options, dump_dir=dump_dir), quiet)
     executable.save(output)

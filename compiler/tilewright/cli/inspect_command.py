@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -10,7 +11,7 @@ from rich.table import Table
 from tilewright.binding import UnboundExecutable
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file
-from tilewright.cli.output import byte_text, table_console, write_json
+from tilewright.cli.output import byte_text, check_json, table_console, write_json
 from tilewright.cli.reasons import HEAD, reason_rows
 from tilewright.config import CompileOptions
 from tilewright.runtime.artefact import read_artefact
@@ -19,7 +20,11 @@ from tilewright.segment import Segment
 
 
 def inspect_model(name: str, options: CompileOptions, json_to: str | None, quiet: bool) -> None:
-    """Shows an artefact, or a model after compiling it. Reading an artefact needs no device."""
+    """Shows an artefact, or a model after compiling it. Reading an artefact needs no device.
+
+    Raises UsageError, before any work, for a `json_to` that could not be written or is a file that is read.
+    """
+    check_json(json_to, Path(name), options.machine)
     artefact = artefact_file(name)
     package = read_artefact(artefact) if artefact else _compiled(name, options, quiet)
     if json_to is not None:

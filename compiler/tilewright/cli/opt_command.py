@@ -29,7 +29,7 @@ def optimise_text(
     if not file.is_file():
         raise UsageError(f"{file} is not a file; give the text of a graph, as --dump-dir writes it")
     if output is not None:
-        check_writable(output)
+        check_writable(output, file, machine)
     chosen = parse_passes(passes, _answers(target, machine, precision))
     module = read_text(file)
     for function in module.functions.values():

@@ -18,11 +18,31 @@ from tilewright.errors import UsageError
 from tilewright.lower.kernels import Progress as Report
 
 
-def check_writable(path: Path) -> None:
-    """Refuses, before work begins, a file that could not be written after it. Raises UsageError."""
+def check_writable(path: Path, *read: Path | None) -> None:
+    """Refuses, before work begins, a file that could not be written after it.
+
+    read: files that the command reads, which the result must not replace. Raises UsageError.
+    """
     folder = path.parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+    if path.is_dir():
+        raise UsageError(f"{path} cannot be written: it is a folder; give the name of a file")
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"{path} cannot be written: the folder {folder} does not exist or is read-only")
+    if any(same_file(path, other) for other in read if other is not None):
+        raise UsageError(
+            f"{path} is read by this command and would be lost; write the result to another file"
+        )
+
+
+def check_json(destination: str | None, *read: Path | None) -> None:
+    """As `check_writable`, for what `--json` was given. Raises UsageError."""
+    if destination not in (None, "-"):
+        check_writable(Path(destination), *read)
+
+
+def same_file(a: Path, b: Path) -> bool:
+    """Whether two names lead to one file that exists, through links too."""
+    return a.exists() and b.exists() and a.samefile(b)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,7 +17,7 @@ from rich.table import Table
 from tilewright.binding import UnboundExecutable
 from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
-from tilewright.cli.output import check_writable, compile_progress, table_console, write_json
+from tilewright.cli.output import check_json, check_writable, compile_progress, table_console, write_json
 from tilewright.config import CompileOptions
 from tilewright.driver import compile_with, require_runnable
 from tilewright.errors import UsageError
@@ -46,11 +46,13 @@ class Request:
 
 def run_model(request: Request, options: CompileOptions) -> None:
     """Compiles or loads, runs once, writes and describes. Raises UsageError, RunError."""
+    read = (Path(request.model), options.machine, *(Path(_parted(text)[1]) for text in request.inputs))
+    check_json(request.json_to, *read)
+    if request.trace is not None:
+        check_writable(request.trace, *read)
     given = dict(_input_file(text) for text in request.inputs)
     if request.output_dir is not None:
         _make_folder(request.output_dir)
-    if request.trace is not None:
-        check_writable(request.trace)
     executable = _executable(request, options)
     inputs = {a.name: _seeded(a, request.seed) for a in _open_inputs(executable, given)}
     results, seconds = _timed(executable, inputs | given, request.trace)
@@ -130,10 +132,16 @@ def _chosen(request: Request, available: list[str]) -> list[str]:
     return list(request.outputs)
 
 
-def _input_file(text: str) -> tuple[str, np.ndarray]:
+def _parted(text: str) -> tuple[str, str]:
+    """Name and file of `NAME=FILE.npy`. Raises UsageError."""
     name, equals, file = text.partition("=")
     if not equals or not name or not file:
         raise UsageError(f"--input {text}: expected NAME=FILE.npy")
+    return name, file
+
+
+def _input_file(text: str) -> tuple[str, np.ndarray]:
+    name, file = _parted(text)
     try:
         loaded = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
