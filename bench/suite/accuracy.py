@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright_bench.accuracy.command import Images, run_accuracy
+from tilewright_bench.outputs import Outputs
 
 from .preparation import ENGINES, settings_of
 
@@ -33,7 +34,7 @@ class Accuracy:
     def setup_cache(self) -> Rows:
         file = Path("accuracy.json")
         settings = settings_of(THREADS[0], Path.cwd() / "cache")
-        run_accuracy(MODELS, ENGINES, settings, IMAGES, str(file), quiet=True, verbose=False)
+        run_accuracy(MODELS, ENGINES, settings, IMAGES, Outputs(str(file), quiet=True), command=[])
         rows = json.loads(file.read_text())["rows"]
         return {(row["model"], row["engine"]): row for row in rows}
 

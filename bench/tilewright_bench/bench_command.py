@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +16,11 @@ from tilewright_bench.engines.registry import parse_engine
 from tilewright_bench.measure import Plan
 from tilewright_bench.models import ModelFile, check_model, find_model, suite_names
 from tilewright_bench.options import engines_of
+from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
-from tilewright_bench.results import check_writable, write_result, write_text
+from tilewright_bench.results import write_result, write_text
 from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
 from tilewright_bench.selftest_children import selftest_at
-from tilewright_bench.verbosity import show_tracebacks
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Where results go; stdout holds only JSON when `json_to` is '-'."""
-
-    json_to: str | None
-    csv_to: Path | None
-    md_to: Path | None
-    quiet: bool
-    verbose: bool
-
-    def prepare(self) -> None:
-        """Refuse an unwritable destination before anything is measured. Raises UsageError."""
-        show_tracebacks(self.verbose)
-        for destination in (self.json_to, self.csv_to, self.md_to):
-            check_writable(None if destination is None else str(destination))
 
 
 def run_bench(
@@ -47,9 +30,13 @@ def run_bench(
     settings: Settings,
     duration: float | None,
     outputs: Outputs,
+    command: Sequence[str],
     batches: Sequence[int] = (),
 ) -> bool:
-    """Compare, write, show; False when something failed. Raises UsageError for what cannot be run at all."""
+    """Compare, write, show; False when something failed. `command` is what the user gave, for the result.
+
+    Raises UsageError for what cannot be run at all.
+    """
     outputs.prepare()
     specs = engines_of(engines)
     names = [*models, *(suite_names(suite) if suite else [])]
@@ -63,6 +50,7 @@ def run_bench(
     ):
         asked = loads(_models(names, settings), batches, settings.concurrency, Path(folder))
         result = compare(Request(asked, specs, settings, plan), reporter)
+    result["environment"]["command"] = [*command]
     _write(result, outputs)
     return not has_failed(result)
 

@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
 
 
 def bench(
+    context: typer.Context,
     models: Models = None,
     suite: Annotated[str | None, typer.Option(help="all models of a suite, e.g. zoo")] = None,
     engine: Engines = None,
@@ -64,19 +65,25 @@ def bench(
     Exit code 1 when a row carries an error, when it was interrupted, or when the self-test fails.
     """
     from tilewright_bench import bench_command as command
+    from tilewright_bench.given import given_command
     from tilewright_bench.options import integers, settings_of
+    from tilewright_bench.outputs import Outputs
 
     settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir, concurrency)
     batches = integers("--batch", batch) if batch else ()
-    outputs = command.Outputs(json_to, csv_to, md_to, quiet, verbose)
+    outputs = Outputs(json_to, csv_to, md_to, quiet, verbose)
     if selftest:
         done = command.run_selftest(models or [], engine or [], settings, threads, runs, duration, outputs)
     else:
-        done = command.run_bench(models or [], suite, engine or [], settings, duration, outputs, batches)
+        given = given_command(context)
+        done = command.run_bench(
+            models or [], suite, engine or [], settings, duration, outputs, given, batches
+        )
     raise typer.Exit(0 if done else 1)
 
 
 def layers(
+    context: typer.Context,
     model: Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")],
     engine: Engines = None,
     threads: Threads = None,
@@ -100,17 +107,19 @@ def layers(
     The first engine reports its layers; every engine is timed on each as a model of its own.
     Exit code 1 when an engine failed on a layer or it was interrupted.
     """
-    from tilewright_bench.bench_command import Outputs
+    from tilewright_bench.given import given_command
     from tilewright_bench.layers import command
     from tilewright_bench.options import settings_of
+    from tilewright_bench.outputs import Outputs
 
     settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
     outputs = Outputs(json_to, csv_to, md_to, quiet, verbose)
-    done = command.run_layers(model, engine or [], settings, duration, outputs)
+    done = command.run_layers(model, engine or [], settings, duration, outputs, given_command(context))
     raise typer.Exit(0 if done else 1)
 
 
 def accuracy(
+    context: typer.Context,
     models: Models = None,
     dataset: Annotated[
         str, typer.Option(help="a data set's name, or a folder of labelled images")
@@ -139,11 +148,14 @@ def accuracy(
     Exit code 1 when an engine failed or it was interrupted; an interrupted run resumes where it stopped.
     """
     from tilewright_bench.accuracy import command
+    from tilewright_bench.given import given_command
     from tilewright_bench.options import integers, settings_of
+    from tilewright_bench.outputs import Outputs
 
     settings = settings_of(threads, precision, dim or [], opt_level, without, cache_dir)
     images = command.Images(dataset, integers("--topk", topk), limit, preprocess, label_offset)
-    done = command.run_accuracy(models or [], engine or [], settings, images, json_to, quiet, verbose)
+    outputs = Outputs(json_to, quiet=quiet, verbose=verbose)
+    done = command.run_accuracy(models or [], engine or [], settings, images, outputs, given_command(context))
     raise typer.Exit(0 if done else 1)
 
 

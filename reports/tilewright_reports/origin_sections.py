@@ -65,9 +65,7 @@ def again_section(sources: Sources) -> Section:
         if repeatable(_environment(run))
     )
     lines = [f"git checkout {commit} && pip install --editable ." for commit in commits]
-    lines += [_measuring("bench", source) for source in sources.bench]
-    lines += [_measuring("accuracy", source) for source in sources.accuracy]
-    lines += [_measuring_layers(source) for source in sources.layers]
+    lines += map(_measuring, (*sources.bench, *sources.accuracy, *sources.layers))
     if sources.asv:
         lines.append("make asv")
     report = ["tilewright", "report"]
@@ -80,32 +78,12 @@ def again_section(sources: Sources) -> Section:
     return Section("How to make it again", [AGAIN_NOTE], code="\n".join(lines))
 
 
-def _measuring(kind: str, source: Source) -> str:
-    """The command of a file: the one it recorded, or one put together from its rows."""
-    recorded = _environment(source).get("command")
-    if recorded:
-        return str(recorded) if isinstance(recorded, str) else shlex.join(map(str, recorded))
-    rows = source.data["rows"]
-    # A name like resnet18[batch=4] says what was asked of the model, which are options here.
-    command = ["tilewright", kind, *dict.fromkeys(str(row["model"]).partition("[")[0] for row in rows)]
-    batches = dict.fromkeys(str(row["batch"]) for row in rows if "[batch=" in str(row["model"]))
-    command += ["--batch", ",".join(batches)] if batches else []
-    for count in dict.fromkeys(row["concurrency"] for row in rows if (row.get("concurrency") or 1) > 1):
-        command += ["--concurrency", str(count)]
-    for option, field in (("--engine", "engine"), ("--threads", "threads"), ("--dataset", "dataset")):
-        for value in dict.fromkeys(str(row[field]) for row in rows if field in row):
-            command += [option, value]
-    return shlex.join([*command, "--json", source.name.rpartition("/")[2][NUMBER:]])
-
-
-def _measuring_layers(source: Source) -> str:
-    data = source.data
-    command = ["tilewright", "layers", str(data.get("model"))]
-    for row in data.get("networks") or []:
-        command += ["--engine", str(row["engine"])]
-    threads = (data.get("ceilings") or {}).get("threads")
-    command += ["--threads", str(threads)] if threads else []
-    return shlex.join([*command, "--json", source.name.rpartition("/")[2][NUMBER:]])
+def _measuring(source: Source) -> str:
+    """The command that the file recorded, as a line of a shell; one that says so where it recorded none."""
+    command = _environment(source).get("command")
+    if not command:
+        return f"# {source.name} does not record the command that measured it"
+    return shlex.join([*map(str, command), "--json", source.name.rpartition("/")[2][NUMBER:]])
 
 
 def _fact(run: Source, name: str) -> str:

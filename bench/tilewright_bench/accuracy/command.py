@@ -14,9 +14,9 @@ from tilewright_bench.engines.registry import engine_of
 from tilewright_bench.environment import describe
 from tilewright_bench.models import ModelFile, check_model, find_model
 from tilewright_bench.options import engines_of
+from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
-from tilewright_bench.results import check_writable, write_result
-from tilewright_bench.verbosity import show_tracebacks
+from tilewright_bench.results import write_result
 from tilewright_datasets import zoo
 from tilewright_datasets.images import open_dataset
 from tilewright_datasets.preprocess import Preprocess
@@ -43,16 +43,15 @@ def run_accuracy(
     engines: Sequence[str],
     settings: Settings,
     images: Images,
-    json_to: str | None,
-    quiet: bool,
-    verbose: bool,
+    outputs: Outputs,
+    command: Sequence[str],
 ) -> bool:
-    """Measure, write, show; False when an engine failed or it was interrupted.
+    """Measure, write, show; False when an engine failed or it was interrupted. `command` is what the user
+    gave, for the result.
 
     Raises UsageError or DataError for what cannot be run at all.
     """
-    show_tracebacks(verbose)
-    check_writable(json_to)
+    outputs.prepare()
     if not models:
         raise UsageError("nothing to measure: give a MODEL")
     specs = engines_of(engines)
@@ -73,11 +72,12 @@ def run_accuracy(
     ]
     for one in tasks:
         check_model(one.model, settings.dims)
-    with Reporter(quiet) as reporter:
+    with Reporter(outputs.quiet) as reporter:
         result = measure_accuracy(tasks, images.ks, reporter)
-    if json_to:
-        write_result(result, json_to)
-    if json_to != "-":
+    result["environment"]["command"] = [*command]
+    if outputs.json_to:
+        write_result(result, outputs.json_to)
+    if outputs.json_to != "-":
         tables.show(f"accuracy on {found.name}", tables.ACCURACY_HEAD, tables.accuracy_cells(result))
     return not result["interrupted"] and not any("error" in row for row in result["rows"])
 

@@ -1,7 +1,9 @@
 """The commands as a user types them: stdout, stderr and exit codes."""
 
+import importlib
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -52,6 +54,40 @@ def test_bad_usage_is_one_clear_error(app: typer.Typer, arguments: list[str], me
     assert isinstance(done.exception, UsageError)
     assert message in str(done.exception)
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("module", "measure", "arguments"),
+    [
+        (
+            "bench_command",
+            "compare",
+            ("bench dqn --engine ort --engine ort --threads 1 --precision fp32-fast --dim a=1 --dim b=2 -O 2 "
+             "--without winograd,fusion --duration 0.5 --batch 1,4 --concurrency 1"),
+        ),
+        ("bench_command", "compare", "bench --suite tvm-table2"),
+        ("layers.command", "measure_layers", "layers dqn --engine tilewright:cpu --precision bf16"),
+        (
+            "accuracy.command",
+            "measure_accuracy",
+            "accuracy efficientnet_lite0 --dataset foolbox --topk 1,3 --limit 2 --label-offset 0",
+        ),
+    ],
+)  # fmt: skip
+def test_a_result_holds_the_command_that_was_given(
+    app: typer.Typer, monkeypatch: pytest.MonkeyPatch, module: str, measure: str, arguments: str
+) -> None:
+    def nothing_measured(*_: object) -> dict[str, Any]:
+        lists = {name: [] for name in ("rows", "pairs", "alone", "networks", "inside", "totals")}
+        return {"environment": {"commit": "abc"}, "interrupted": False, **lists}
+
+    monkeypatch.setattr(importlib.import_module(f"tilewright_bench.{module}"), measure, nothing_measured)
+    done = CliRunner().invoke(app, [*arguments.split(), "--json", "-", "-q"])
+    environment = json.loads(done.stdout)["environment"]
+    assert environment["commit"] == "abc"
+    assert sorted(environment["command"]) == sorted(["tilewright", *arguments.split()])
+    again = CliRunner().invoke(app, [*environment["command"][1:], "--json", "-"])
+    assert json.loads(again.stdout)["environment"]["command"] == environment["command"]
 
 
 @pytest.mark.usefixtures("fake_engines")

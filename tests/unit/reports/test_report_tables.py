@@ -1,6 +1,7 @@
 """The page: what it shows, what it keeps apart, what it leaves out and why."""
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -137,14 +138,23 @@ def test_uncommitted_code_is_said_at_the_top(write_json: WriteJson) -> None:
 
 
 def test_the_commands_to_make_it_again_are_there(write_json: WriteJson) -> None:
-    (section,) = titled(report_of(write_json, bench_result(), accuracy=accuracy_result()).page, "How to make")
+    engines = ["--engine", "ort", "--engine", "ort", "--engine", "tilewright:cpu,without=winograd"]
+    command = ["tilewright", "bench", "my model.onnx", *engines, "--precision", "bf16", "--dim", "batch=1"]
+    result = bench_result(command=command)
+    (section,) = titled(report_of(write_json, result, accuracy=accuracy_result()).page, "How to make")
     lines = section.code.splitlines()
     assert lines.pop(0).startswith("git checkout 0123456789abcdef")
-    assert lines[0].startswith(
-        "tilewright bench resnet18 mobilenet_v2 --engine tilewright:cpu --engine ort --threads 1"
-    )
-    assert lines[1].startswith("tilewright accuracy efficientnet_lite0 ")
+    again = shlex.split(lines[0])
+    assert again[: len(command)] == command
+    assert again[len(command)] == "--json"
     assert lines[-1] == "tilewright report --check -o ."
+
+
+def test_a_file_that_records_no_command_is_named(write_json: WriteJson) -> None:
+    (section,) = titled(report_of(write_json, bench_result()).page, "How to make")
+    (line,) = [line for line in section.code.splitlines() if line.startswith("#")]
+    assert "does not record the command" in line
+    assert not any(line.startswith("tilewright bench") for line in section.code.splitlines())
 
 
 def test_markdown_and_html_hold_the_same_numbers(write_json: WriteJson) -> None:
