@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 
 from tilewright.errors import UsageError
+from tilewright.files import naming
 from tilewright.graph.ir import Function, Module
 from tilewright.graph.text import print_function, write_text
 from tilewright.program.ir import Program
@@ -68,8 +70,7 @@ def _file_name(name: str) -> str:
 
 def _write(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+    with naming(path), ExitStack() as undo:
+        undo.callback(draft.unlink, missing_ok=True)  # there only if it was not renamed
         draft.write_text(text)
         os.replace(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)

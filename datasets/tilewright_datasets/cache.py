@@ -1,5 +1,6 @@
 """Files that are made once: built or fetched under a lock, written aside, then renamed into place."""
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -11,6 +12,7 @@ from filelock import FileLock
 from tilewright.errors import CacheError
 
 _BLOCK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def sha256_of(path: Path) -> str:
@@ -26,7 +28,8 @@ def make_once(target: Path, make: Callable[[Path], None]) -> Path:
     """`target`, made by `make(temporary path)` when it does not exist yet.
 
     Concurrent processes wait for the one that makes it. An interrupted or failed `make` leaves nothing
-    behind. Raises CacheError when the folder cannot be written; errors of `make` pass through.
+    behind. Raises CacheError when the folder cannot be written or is full; other errors of `make` pass
+    through.
     """
     if target.is_file():
         return target
@@ -36,9 +39,20 @@ def make_once(target: Path, make: Callable[[Path], None]) -> Path:
             return target
         with tempfile.TemporaryDirectory(prefix=".making-", dir=target.parent) as folder:
             draft = Path(folder) / target.name
-            make(draft)
+            _fill(target, draft, make)
             os.replace(draft, target)
     return target
+
+
+def _fill(target: Path, draft: Path, make: Callable[[Path], None]) -> None:
+    try:
+        make(draft)
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        raise CacheError(
+            f"{target} cannot be written: {error.strerror}; set TILEWRIGHT_CACHE_DIR to one with more room"
+        ) from error
 
 
 def prepare_folder(folder: Path) -> None:

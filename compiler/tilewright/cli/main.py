@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 
 import typer
 
+from tilewright.cli.system_errors import refusal
 from tilewright.errors import TilewrightError
 
 app = typer.Typer(
@@ -32,8 +33,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         # without its standalone mode, typer leaves it to us to say in one line what was wrong
         result = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
     except TilewrightError as error:
         return _refuse(str(error))
+    except OSError as error:
+        if message := refusal(error):
+            return _refuse(message)
+        raise
     except (KeyboardInterrupt, typer.Abort):
         print("tilewright: interrupted", file=sys.stderr)
         return 130

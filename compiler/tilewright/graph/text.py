@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import VerifyError
+from tilewright.files import naming
 from tilewright.graph.ir import Constant, Function, Module, Node
 from tilewright.storage import Storage
 from tilewright.types import Bounded, TensorType
@@ -170,11 +172,9 @@ def _all_constants(module: Module) -> Iterable[Constant]:
 
 
 def _replace(path: Path, write: Any) -> None:
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
+    with naming(path), ExitStack() as undo:
+        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        undo.callback(Path(name).unlink, missing_ok=True)  # there only if it was not renamed
         with os.fdopen(descriptor, "wb") as file:
             write(file)
         os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
