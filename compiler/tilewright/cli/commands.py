@@ -18,8 +18,8 @@ CacheDir = Annotated[Path | None, typer.Option(metavar="D", help="another folder
 def register(app: typer.Typer) -> None:
     """Add the compiler's commands to the application."""
     app.command("compile")(with_compile_options(compile_model))
-    app.command("run")(with_compile_options(run))
-    app.command("inspect")(with_compile_options(inspect))
+    app.command("run")(with_compile_options(run, for_artefacts=("threads", "cache_dir")))
+    app.command("inspect")(with_compile_options(inspect, for_artefacts=("cache_dir",)))
     app.command("conformance")(with_compile_options(conformance))
     app.command("opt")(opt)
     app.command("devices")(devices)

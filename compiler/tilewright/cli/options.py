@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from tilewright.cli.models import artefact_file
 from tilewright.config import PRECISIONS, CompileOptions
 from tilewright.errors import UsageError
 
@@ -55,26 +56,46 @@ def _common(
     )
 
 
-def with_compile_options(command: Callable[..., None]) -> Callable[..., None]:
+def with_compile_options(
+    command: Callable[..., None], for_artefacts: Collection[str] | None = None
+) -> Callable[..., None]:
     """Gives a command all common options; it receives them as its parameter `options`.
 
-    Typer reads the options of a command from its signature, so the common ones are added there.
+    for_artefacts: of a command whose `model` may be an artefact, the common options that mean something then;
+    others are refused. Typer reads the options of a command from its signature, so the common ones are added there.
     """
     own = inspect.signature(command, eval_str=True)
     common = inspect.signature(_common, eval_str=True)
     kept = [parameter for name, parameter in own.parameters.items() if name != "options"]
 
     @wraps(command)
-    def wrapped(**values: Any) -> None:
+    def wrapped(context: typer.Context, **values: Any) -> None:
+        if for_artefacts is not None:
+            _check_artefact(values["model"], context, set(common.parameters) - set(for_artefacts))
         given = {name: values.pop(name) for name in common.parameters}
         command(**values, options=_common(**given))
 
     parameters = [
         p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*kept, *common.parameters.values())
     ]
+    own_context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters.append(own_context)
     wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
     return wrapped
+
+
+def _check_artefact(model: str, context: typer.Context, unfit: Collection[str]) -> None:
+    """Raise UsageError for options on the command line that cannot change a compiled model any more."""
+    if artefact_file(model) is None:
+        return
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
+        if parameter.name in unfit and source is not None and source.name != "DEFAULT":
+            raise UsageError(
+                f"{model} is compiled already: {parameter.opts[0]} is for models; give it to "
+                "`tilewright compile`"
+            )
 
 
 def _dimension(text: str) -> tuple[str, int]:

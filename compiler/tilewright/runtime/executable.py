@@ -59,8 +59,12 @@ class Executable:
 
     @staticmethod
     def load(path: str | Path, threads: int | None = None) -> Executable:
-        """Reads an artefact. Raises ArtefactError, see `artefact.py`, and as `of`."""
-        return Executable.of(read_artefact(Path(path)), threads)
+        """Reads an artefact. Raises ArtefactError that names the file, see `artefact.py`, and as `of`."""
+        package = read_artefact(Path(path))
+        try:
+            return Executable.of(package, threads)
+        except ArtefactError as error:
+            raise ArtefactError(f"{path}: {error}") from error
 
     def save(self, path: str | Path) -> None:
         """Writes an artefact.

@@ -101,7 +101,7 @@ def test_commands_for_a_wider_machine(command, network, wide, tmp_path):
 
     code, said = command("run", "wide.tw")
     assert (code, said.count("\n")) == (2, 1)
-    assert MISSING in said
+    assert said.startswith(f"tilewright: wide.tw: {MISSING}")
     for what in ((network, *options), ("wide.tw",)):
         assert command("inspect", *what, "--json", "facts.json") == (0, "")
         (segment,) = json.loads((tmp_path / "facts.json").read_text())["segments"]

@@ -59,3 +59,25 @@ def test_no_arguments_show_the_help(tilewright):
 def test_help_is_no_error(tilewright):
     for command in ("compile", "run", "inspect", "opt", "devices", "show-versions", "cache"):
         assert tilewright(command, "--help").code == 0
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        ("--precision", "bf16"),
+        ("--precision", "fp32"),  # the default, but said
+        ("--target", "cpu"),
+        ("--machine", "none.json"),
+        ("--dim", "n=3"),
+        ("-O", "3"),
+        ("--without", "fusion"),
+        ("--verify-each",),
+    ],
+)
+def test_options_of_compilation_do_not_apply_to_an_artefact(tilewright, tmp_path, command, option):
+    (tmp_path / "a.tw").write_bytes(bytes(100))
+    done = tilewright(command, "a.tw", *option)
+    assert done.code == 2
+    assert done.err.startswith(f"tilewright: a.tw is compiled already: {option[0]} is for models")
+    assert done.err.count("\n") == 1
