@@ -21,6 +21,7 @@ from tilewright_bench.progress import Reporter
 from tilewright_bench.results import write_result, write_text
 from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
 from tilewright_bench.selftest_children import selftest_at
+from tilewright_bench.sizes import check_sizes
 
 
 def run_bench(
@@ -85,6 +86,7 @@ def _models(names: Sequence[str], settings: Settings) -> list[ModelFile]:
     found = [find_model(name) for name in names]
     for model in found:
         check_model(model, settings.dims)
+    check_sizes([model.path for model in found], settings.dims)
     return found
 
 

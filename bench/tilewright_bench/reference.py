@@ -5,6 +5,7 @@ from pathlib import Path
 
 import tilewright as tw
 from tilewright_bench.engines.base import Arrays
+from tilewright_bench.sizes import known_sizes
 
 
 def float64_reference(model: Path, inputs: Arrays, dims: Mapping[str, int]) -> Arrays:
@@ -12,4 +13,4 @@ def float64_reference(model: Path, inputs: Arrays, dims: Mapping[str, int]) -> A
 
     Errors of the compiler's front end pass through (an operator that it does not know, for example).
     """
-    return tw.evaluate(model, inputs, dtype="float64", dims=dims)
+    return tw.evaluate(model, inputs, dtype="float64", dims=known_sizes(model, dims))

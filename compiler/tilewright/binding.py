@@ -40,13 +40,16 @@ class UnboundExecutable(Executable):
         self._compile = compile_bound
         self._bound: OrderedDict[tuple[object, ...], Executable] = OrderedDict()
         self._lock = Lock()
-        super().__init__(package, (), unsaveable=unbound_reason(signature, dims))
+        super().__init__(package, (), unsaveable=unbound_reason(signature, dims, _as_argument))
         self.inputs = tuple(_argument(tensor, dims) for tensor in signature.inputs)
         self.outputs = tuple(_argument(tensor, dims) for tensor in signature.outputs)
 
     def require_bound(self, what: str) -> None:
-        """Raise UsageError that says what is open; what: the thing that needs all sizes, for the message."""
-        raise UsageError(f"{what}: {unbound_reason(self._signature, self._dims)}")
+        """Raise UsageError that says what is open, and the options of the command line that bind it.
+
+        what: the thing that needs all sizes, for the message.
+        """
+        raise UsageError(f"{what}: {unbound_reason(self._signature, self._dims, _as_options)}")
 
     def open_arguments(self, given: Values) -> tuple[Argument, ...]:
         """The inputs that `given` lacks, with the sizes that its arrays bind.
@@ -67,8 +70,8 @@ class UnboundExecutable(Executable):
             )
         names = [e for tensor in missing for e in tensor.bound(dims) or () if isinstance(e, str)]
         if names:
-            options = " ".join(f"--dim {name}=N" for name in dict.fromkeys(names))
-            raise UsageError(f"{_list('size', list(dict.fromkeys(names)))} not bound; give {options}")
+            once = list(dict.fromkeys(names))
+            raise UsageError(f"{_list('size', once)} not bound; give {_as_options(once)}")
         return tuple(_argument(tensor, dims) for tensor in missing)
 
     def run(
@@ -140,17 +143,42 @@ def _bind_sizes(
             sources.setdefault(extent, f"{where} has it")
 
 
-def unbound_reason(signature: Signature, dims: Dims) -> str:
-    """Which sizes and values are open, and how to give them; empty when none is."""
+def check_names(signature: Signature, dims: Dims) -> None:
+    """Raise UsageError for a size whose name the model does not have; it lists the names that it has."""
+    unknown = [name for name in dims if name not in signature.dims]
+    if unknown:
+        raise UsageError(
+            f"the model has no dimension '{unknown[0]}' to bind; its named dimensions are "
+            f"{', '.join(signature.dims) or 'none'}"
+        )
+
+
+def unbound_reason(signature: Signature, dims: Dims, written: Callable[[list[str]], str]) -> str:
+    """Which sizes and values are open, and how to give them; empty when none is.
+
+    written: how sizes are given there, for the message.
+    """
     names = signature.unbound_dims(dims)
     parts = []
     if names:
-        options = " ".join(f"--dim {name}=N" for name in names)
-        parts.append(f"{_list('size', names)} not bound, give {options}")
+        parts.append(f"{_list('size', names)} not bound, give {written(names)}")
     if signature.needs_values:
         values = sorted(signature.needs_values)
         parts.append(f"{_list('shape operand', values)} known at a call only, make it an initializer")
     return "; ".join(parts)
+
+
+def is_unbound(signature: Signature, dims: Dims) -> bool:
+    """Whether a size or a value is open."""
+    return bool(signature.needs_values or signature.unbound_dims(dims))
+
+
+def _as_options(names: list[str]) -> str:
+    return " ".join(f"--dim {name}=NUMBER" for name in names)
+
+
+def _as_argument(names: list[str]) -> str:
+    return f"dims={{{', '.join(f'{name!r}: NUMBER' for name in names)}}}"
 
 
 def _list(word: str, names: list[str]) -> str:

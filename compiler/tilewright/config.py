@@ -51,6 +51,11 @@ class CompileOptions:
         unknown = [name for name in self.without if name not in ABLATIONS]
         if unknown:
             raise UsageError(f"--without {','.join(unknown)}: known are {', '.join(ABLATIONS)}")
+        wrong = [name for name, size in self.dims.items() if type(size) is not int or size < 0]
+        if wrong:
+            raise UsageError(
+                f"dimension {wrong[0]}: its size is {self.dims[wrong[0]]!r}; give an integer of at least 0"
+            )
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"--threads {self.threads}: at least one thread is needed")
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import tilewright
-from tilewright.binding import UnboundExecutable, bind, unbound_reason
+from tilewright.binding import UnboundExecutable, bind, check_names, is_unbound
 from tilewright.cache import ArtefactCache, make_key
 from tilewright.config import CompileOptions, usable_cpus
 from tilewright.disk_cache import DiskCache
@@ -36,6 +36,9 @@ from tilewright.runtime.registry import device_for
 from tilewright.segment import Segment
 from tilewright.source import Model, Source
 
+if TYPE_CHECKING:
+    from tilewright.frontend.signature import Signature
+
 # Targets by name: where the class lives that the compiler asks. Imported on use, because each may need its
 # own library.
 TARGETS = {
@@ -43,11 +46,14 @@ TARGETS = {
     "opencl": ("tilewright.targets.opencl.target", "OpenClTarget"),
     "numpy": ("tilewright.targets.numpy.target", "NumpyTarget"),
 }
+WITH_DEVICES = ("opencl",)  # targets that take a device: `opencl:NAME`
 
 
 def load(path: str | Path, dims: Mapping[str, int] | None = None) -> Module:
     """The graph of an ONNX file. dims: sizes of named dimensions. Raises UsageError, ImportModelError."""
-    return Source.of(path).read(dims or {})
+    source = Source.of(path)
+    _signature(source, dims or {})
+    return source.read(dims or {})
 
 
 def compile(
@@ -80,7 +86,7 @@ def compile(
         threads=threads,
         level=opt_level,
         without=tuple(without),
-        dims=dict(dims or {}),
+        dims={name: _plain(size) for name, size in (dims or {}).items()},
         machine=None if machine is None else Path(machine),
         cache_dir=None if cache_dir is None else Path(cache_dir),
         verify_each=verify_each,
@@ -89,14 +95,19 @@ def compile(
     return compile_with(Source.of(model), options, progress)
 
 
+def _plain(size: Any) -> Any:
+    """A NumPy integer as Python's; the options check everything else."""
+    return int(size) if isinstance(size, np.integer) else size
+
+
 def compile_with(source: Source, options: CompileOptions, progress: Progress | None = None) -> Executable:
     """As `compile`, with the options as a value."""
     target = make_target(options)
     found = _find(source, options, target)
     if found is not None:  # what is in the cache has no open sizes, and need not be read again
         return found
-    signature = source.signature()
-    if signature is None or not unbound_reason(signature, options.dims):
+    signature = _signature(source, options.dims)
+    if signature is None or not is_unbound(signature, options.dims):
         return _compile_bound(source, options, target, {}, progress)
 
     def compile_bound(dims: Mapping[str, int], values: Mapping[str, np.ndarray]) -> Executable:
@@ -106,6 +117,16 @@ def compile_with(source: Source, options: CompileOptions, progress: Progress | N
 
     empty = package_of(source, options, (), {"level": options.level})
     return UnboundExecutable(empty, signature, options.dims, compile_bound)
+
+
+def _signature(source: Source, dims: Mapping[str, int]) -> Signature | None:
+    """As `Source.signature`. Raises UsageError for a size in `dims` that the model does not have."""
+    signature = source.signature()
+    if signature is not None:
+        check_names(signature, dims)
+    elif dims:
+        raise UsageError(f"a graph has its sizes already; '{next(iter(dims))}' cannot be bound in it")
+    return signature
 
 
 def _find(
@@ -175,8 +196,8 @@ def evaluate(
     Raises as `load`, and RunError for inputs that do not fit.
     """
     source = Source.of(model)
-    signature = source.signature()
-    if signature is None or not unbound_reason(signature, dims or {}):
+    signature = _signature(source, dims or {})
+    if signature is None or not is_unbound(signature, dims or {}):
         return evaluate_function(source.read(dims or {}).entry, inputs, np.dtype(dtype))
     found, values = bind(signature, dims or {}, inputs)
     rest = {name: array for name, array in inputs.items() if name not in signature.by_value}
@@ -186,9 +207,11 @@ def evaluate(
 def make_target(options: CompileOptions) -> Target:
     """The target that the options name.
 
-    Raises UsageError when there is none of that name, or it is not installed.
+    Raises UsageError when there is none of that name, it is not installed, or it has no such device.
     """
-    name = options.target.partition(":")[0]
+    name, colon, _ = options.target.partition(":")
+    if colon and name in TARGETS and name not in WITH_DEVICES:
+        raise UsageError(f"target '{options.target}': {name} has no devices to choose from; say '{name}'")
     if name not in TARGETS:
         raise UsageError(f"unknown target '{options.target}'; known: {', '.join(TARGETS)}")
     module, attribute = TARGETS[name]

@@ -17,6 +17,7 @@ from tilewright_bench.options import engines_of
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import write_result
+from tilewright_bench.sizes import check_sizes
 from tilewright_datasets import zoo
 from tilewright_datasets.images import open_dataset
 from tilewright_datasets.preprocess import Preprocess
@@ -72,6 +73,7 @@ def run_accuracy(
     ]
     for one in tasks:
         check_model(one.model, settings.dims)
+    check_sizes([one.model.path for one in tasks], settings.dims)
     with Reporter(outputs.quiet) as reporter:
         result = measure_accuracy(tasks, images.ks, reporter)
     result["environment"]["command"] = [*command]

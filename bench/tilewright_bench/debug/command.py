@@ -19,6 +19,7 @@ from tilewright_bench.engines.registry import parse_engine
 from tilewright_bench.models import find_model
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import check_writable, write_result
+from tilewright_bench.sizes import check_sizes
 from tilewright_bench.verbosity import show_tracebacks
 
 Json = dict[str, Any]
@@ -52,7 +53,9 @@ def run_debug(request: Request, settings: Settings) -> bool:
         raise UsageError(f"--tolerance {request.tolerance}: give 0 or more")
     engines = _engines(request.engines)
     given = dict(_input_file(text) for text in request.inputs)
-    tensors = ModelTensors(find_model(request.model).path, settings.dims, given)
+    model = find_model(request.model).path
+    tensors = ModelTensors(model, settings.dims, given)
+    check_sizes([model], settings.dims)
     make_folder(request.output_dir)
     with (
         tempfile.TemporaryDirectory(prefix="tilewright-debug-") as folder,

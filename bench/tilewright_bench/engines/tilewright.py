@@ -25,6 +25,7 @@ from tilewright_bench.engines.base import (
     one_of,
 )
 from tilewright_bench.environment import source_state
+from tilewright_bench.sizes import known_sizes
 
 
 class TilewrightSession(Session):
@@ -118,7 +119,7 @@ def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable
         opt_level=int(level),
         without=_without(spec, settings),
         cache_dir=settings.cache_dir,
-        dims=settings.dims,
+        dims=known_sizes(model, settings.dims),
     )
 
 

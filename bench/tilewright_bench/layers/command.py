@@ -13,6 +13,7 @@ from tilewright_bench.options import engines_of
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
 from tilewright_bench.results import write_result, write_text
+from tilewright_bench.sizes import check_sizes
 
 # A network has many layers: shorter and wider than a comparison of whole models.
 PLAN = Plan(duration_s=1.5, half_width=0.03, minimum_rounds=10, block_s=0.01)
@@ -33,6 +34,7 @@ def run_layers(
     specs = engines_of(engines)
     found = find_model(model)
     check_model(found, settings.dims)
+    check_sizes([found.path], settings.dims)
     plan = PLAN if duration is None else Plan(duration, PLAN.half_width, PLAN.minimum_rounds, PLAN.block_s)
     with Reporter(outputs.quiet) as reporter:
         result = measure_layers(Request(found, specs, settings, plan), reporter)

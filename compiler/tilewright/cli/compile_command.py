@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tilewright.binding import UnboundExecutable
 from tilewright.cli.models import model_file
 from tilewright.cli.output import byte_text, check_writable, compile_progress
 from tilewright.config import CompileOptions
@@ -33,6 +34,8 @@ def compile_to_file(
     check_writable(output, Path(name), options.machine)
     start = time.perf_counter()
     executable = compile_named(name, replace(options, dump_dir=dump_dir), quiet)
+    if isinstance(executable, UnboundExecutable):
+        executable.require_bound(f"{output} is not written")
     executable.save(output)
     if quiet:
         return

@@ -62,7 +62,8 @@ def with_compile_options(
     """Gives a command all common options; it receives them as its parameter `options`.
 
     for_artefacts: of a command whose `model` may be an artefact, the common options that mean something then;
-    others are refused. Typer reads the options of a command from its signature, so the common ones are added there.
+    others are refused. Typer reads the options of a command from its signature, so the common ones are added
+    there.
     """
     own = inspect.signature(command, eval_str=True)
     common = inspect.signature(_common, eval_str=True)

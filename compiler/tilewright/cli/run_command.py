@@ -7,7 +7,7 @@ import os
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from tilewright.cli.compile_command import compile_named
 from tilewright.cli.models import artefact_file, model_file
 from tilewright.cli.output import check_json, check_writable, compile_progress, table_console, write_json
 from tilewright.config import CompileOptions
-from tilewright.driver import compile_with, require_runnable
+from tilewright.driver import compile_with, load, require_runnable
 from tilewright.errors import UsageError
 from tilewright.graph.ir import Function, Value
 from tilewright.runtime.executable import Executable
@@ -94,10 +94,10 @@ def _executable(request: Request, options: CompileOptions) -> Executable:
     require_runnable(options)
     if not request.outputs:
         return compile_named(request.model, options, request.quiet)
-    module = Source.of(model_file(request.model)).read(options.dims)
+    module = load(model_file(request.model), options.dims)
     _choose_outputs(module.entry, request.outputs)
     with compile_progress(Path(request.model).stem, request.quiet) as progress:
-        return compile_with(Source.of(module), options, progress)
+        return compile_with(Source.of(module), replace(options, dims={}), progress)
 
 
 def _choose_outputs(function: Function, names: Sequence[str]) -> None:

@@ -43,13 +43,15 @@ class Signature:
     """What a model takes and gives before sizes are bound.
 
     by_value: inputs that feed shape operands only, whose values must be known before kernels are made;
-    also_by_value: inputs that must be known for shape operands, and are data as well.
+    also_by_value: inputs that must be known for shape operands, and are data as well;
+    dims: names of all sizes that the model leaves open, those of inputs first.
     """
 
     inputs: tuple[DeclaredTensor, ...]
     outputs: tuple[DeclaredTensor, ...]
     by_value: frozenset[str]
     also_by_value: frozenset[str]
+    dims: tuple[str, ...]
 
     @property
     def needs_values(self) -> frozenset[str]:
@@ -67,7 +69,15 @@ def signature_of(graph: GraphProto) -> Signature:
     inputs = tuple(declared_input(info) for info in graph_inputs(graph))
     outputs = tuple(_declared_output(info) for info in graph.output)
     bindable = bindable_inputs(graph)
-    return Signature(inputs, outputs, bindable.only, bindable.also)
+    return Signature(inputs, outputs, bindable.only, bindable.also, _size_names(graph, inputs))
+
+
+def _size_names(graph: GraphProto, inputs: Sequence[DeclaredTensor]) -> tuple[str, ...]:
+    """Names of open sizes: of inputs also `input:axis`, of other values only those that the model gives."""
+    names = [extent for tensor in inputs for extent in tensor.shape or () if isinstance(extent, str)]
+    others = (info.type.tensor_type.shape.dim for info in (*graph.value_info, *graph.output))
+    names += [dim.dim_param for shape in others for dim in shape if dim.dim_param]
+    return tuple(dict.fromkeys(names))
 
 
 def graph_inputs(graph: GraphProto) -> Iterable[ValueInfoProto]:
@@ -125,7 +135,7 @@ def input_type(info: ValueInfoProto, dims: Dims) -> TensorType:
     assert declared.dtype is not None
     missing = [
         f"axis {axis} is {'unnamed' if extent == f'{info.name}:{axis}' else f'named {extent}'}, "
-        f"give --dim {extent}=N"
+        f"give --dim {extent}=NUMBER, in Python dims={{{extent!r}: NUMBER}}"
         for axis, extent in enumerate(shape)
         if isinstance(extent, str)
     ]

@@ -38,7 +38,7 @@ def test_ablations_agree_with_the_reference(network, image, cache_dir, without):
 
 
 def test_a_size_that_is_open_is_named_where_it_is_needed(network, tmp_path):
-    with pytest.raises(ArtefactError, match="the size n is not bound, give --dim n=N"):
+    with pytest.raises(ArtefactError, match=r"the size n is not bound, give dims=\{'n': NUMBER\}"):
         tw.compile(network, cache_dir=tmp_path).save(tmp_path / "open.tw")
 
 

@@ -39,8 +39,11 @@ def test_engines_as_json_is_all_there_is_on_stdout(app: typer.Typer) -> None:
             "neither a file nor a zoo name; the zoo has resnet18",
         ),
         (["bench", "dqn", "--engine", "nix"], "unknown engine 'nix'"),
-        (["bench", "dqn", "--precision", "fp8"], "--precision fp8 is not known"),
+        (["bench", "dqn", "--precision", "int8"], "--precision int8 is not known"),
+        (["layers", "dqn", "--engine", "tilewright:cpu,without=fusoin"], "without=fusoin is not known"),
+        (["accuracy", "dqn", "--without", "fusion,nix"], "--without nix is not known; choose from fusion"),
         (["bench", "dqn", "--dim", "batch"], "--dim batch: give NAME=N"),
+        (["bench", "dqn", "--dim", "Q=4"], "--dim Q=4: no model has that dimension; there are none"),
         (["bench", "dqn", "--threads", "100000"], "usable CPUs"),
         (["bench", "--suite", "nix", "--engine", "ort"], "no suite 'nix'"),
         (["bench", "dqn", "--json", "/no/such/folder/out.json"], "cannot write /no/such/folder/out.json"),
@@ -62,10 +65,10 @@ def test_bad_usage_is_one_clear_error(app: typer.Typer, arguments: list[str], me
         (
             "bench_command",
             "compare",
-            ("bench dqn --engine ort --engine ort --threads 1 --precision fp32-fast --dim a=1 --dim b=2 -O 2 "
-             "--without winograd,fusion --duration 0.5 --batch 1,4 --concurrency 1"),
+            "bench MODEL --engine ort --engine ort --threads 1 --precision fp32-fast --dim batch=1 -O 2 "
+            "--without winograd,fusion --duration 0.5 --concurrency 1",
         ),
-        ("bench_command", "compare", "bench --suite tvm-table2"),
+        ("bench_command", "compare", "bench dqn --suite tvm-table2 --batch 1,4"),
         ("layers.command", "measure_layers", "layers dqn --engine tilewright:cpu --precision bf16"),
         (
             "accuracy.command",
@@ -73,19 +76,25 @@ def test_bad_usage_is_one_clear_error(app: typer.Typer, arguments: list[str], me
             "accuracy efficientnet_lite0 --dataset foolbox --topk 1,3 --limit 2 --label-offset 0",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_result_holds_the_command_that_was_given(
-    app: typer.Typer, monkeypatch: pytest.MonkeyPatch, module: str, measure: str, arguments: str
+    app: typer.Typer,
+    tiny_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    measure: str,
+    arguments: str,
 ) -> None:
     def nothing_measured(*_: object) -> dict[str, Any]:
         lists = {name: [] for name in ("rows", "pairs", "alone", "networks", "inside", "totals")}
         return {"environment": {"commit": "abc"}, "interrupted": False, **lists}
 
     monkeypatch.setattr(importlib.import_module(f"tilewright_bench.{module}"), measure, nothing_measured)
-    done = CliRunner().invoke(app, [*arguments.split(), "--json", "-", "-q"])
+    words = arguments.replace("MODEL", str(tiny_model)).split()
+    done = CliRunner().invoke(app, [*words, "--json", "-", "-q"])
     environment = json.loads(done.stdout)["environment"]
     assert environment["commit"] == "abc"
-    assert sorted(environment["command"]) == sorted(["tilewright", *arguments.split()])
+    assert sorted(environment["command"]) == sorted(["tilewright", *words])
     again = CliRunner().invoke(app, [*environment["command"][1:], "--json", "-"])
     assert json.loads(again.stdout)["environment"]["command"] == environment["command"]
 

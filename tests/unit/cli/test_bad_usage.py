@@ -8,7 +8,14 @@ import pytest
     [
         (("compile", "nosuch", "-o", "x.tw"), "no model 'nosuch'"),
         (("compile", "two.onnx"), "Missing option"),
-        (("compile", "two.onnx", "-o", "x.tw"), "--dim n=N"),
+        (("compile", "two.onnx", "-o", "x.tw"), "--dim n=NUMBER"),
+        (("run", "two.onnx"), "the size n is not bound; give --dim n=NUMBER"),
+        (
+            ("compile", "two.onnx", "-o", "x.tw", "--dim", "n=1", "--dim", "q=3"),
+            "no dimension 'q' to bind; its",
+        ),
+        (("run", "two.onnx", "--output", "y", "--dim", "q=3"), "its named dimensions are n"),
+        (("compile", "two.onnx", "-o", "x.tw", "--target", "cpu:x"), "cpu has no devices to choose from"),
         (("compile", "two.onnx", "-o", "x.tw", "--dim", "n"), "expected NAME=N"),
         (("compile", "two.onnx", "-o", "x.tw", "--target", "abacus"), "unknown target 'abacus'"),
         (("compile", "two.onnx", "-o", "x.tw", "--precision", "fp4"), "unknown precision 'fp4'"),
