@@ -13,7 +13,7 @@ Engines = Annotated[
     typer.Option("--engine", help="name[:target][,key=value…]; repeat it. Default: tilewright:cpu and ort"),
 ]
 Threads = Annotated[int | None, typer.Option(help="threads of every engine (default: all usable CPUs)")]
-Precision = Annotated[str, typer.Option(help="fp32, fp32-fast, bf16, fp16 or int8")]
+Precision = Annotated[str, typer.Option(help="fp32, fp32-fast or bf16")]
 Dims = Annotated[list[str] | None, typer.Option("--dim", metavar="NAME=N", help="bind a named dimension")]
 Level = Annotated[int, typer.Option("-O", min=0, max=3, help="optimisation level of Tilewright")]
 Without = Annotated[str, typer.Option(metavar="A,B,…", help="parts of Tilewright to leave out")]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import tilewright as tw
 from tilewright.errors import UsageError
 from tilewright_bench.affinity import checked_threads
 from tilewright_bench.engines.base import PRECISIONS, EngineSpec, Settings
@@ -20,17 +21,19 @@ def settings_of(
     cache_dir: Path | None,
     concurrency: int = 1,
 ) -> Settings:
-    """The settings that every engine gets. Raises UsageError for an unknown precision or an unreadable
-    option.
-    """
+    """The settings that every engine gets. Raises UsageError for what is unknown or cannot be read."""
     if precision not in PRECISIONS:
         raise UsageError(f"--precision {precision} is not known; choose one of {', '.join(PRECISIONS)}")
+    parts = tuple(filter(None, without.split(",")))
+    for part in parts:
+        if part not in tw.ABLATIONS:
+            raise UsageError(f"--without {part} is not known; choose from {', '.join(tw.ABLATIONS)}")
     return Settings(
         threads=checked_threads(_share(threads, concurrency)),
         precision=precision,
         dims=dict(_dimension(text) for text in dims),
         opt_level=opt_level,
-        without=tuple(filter(None, without.split(","))),
+        without=parts,
         cache_dir=None if cache_dir is None else str(cache_dir),
         concurrency=concurrency,
     )

@@ -3,8 +3,8 @@
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,25 +28,33 @@ def write_result(result: Mapping[str, Any], destination: str) -> None:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Replace the file's content in one step. Raises UsageError when its folder cannot be written."""
+    """Replace the file's content in one step, or leave the file as it was; write to what is no file, such as
+    a pipe. Raises UsageError when that fails.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with tempfile.NamedTemporaryFile(
-            "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            file.write(text)
-        os.chmod(file.name, 0o644)  # a temporary file is private, a result is not
-        os.replace(file.name, path)
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        with suppress(OSError):  # it is there only after a failure or an interruption
+            draft.unlink()
 
 
 def check_writable(destination: str | None) -> None:
     """Refuse before a long run what could not be written after it. Raises UsageError."""
     if destination in (None, "-"):
         return
-    folder = Path(str(destination)).parent
+    path = Path(str(destination))
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder")
+    folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise UsageError(f"cannot write {destination}: the folder {folder} does not exist or is read-only")
+        raise UsageError(f"cannot write {path}: the folder {folder} does not exist or is read-only")
 
 
 def _finite(value: Any) -> Any:

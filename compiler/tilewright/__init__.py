@@ -7,19 +7,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tilewright.config import PRECISIONS, default_cache_dir
+    from tilewright.config import ABLATIONS, PRECISIONS, default_cache_dir
     from tilewright.driver import compile, evaluate, load
-    from tilewright.errors import TilewrightError
+    from tilewright.errors import (
+        ArtefactError,
+        CacheError,
+        CodegenError,
+        ImportModelError,
+        LoweringError,
+        RunError,
+        TilewrightError,
+        UsageError,
+    )
     from tilewright.runtime.executable import Executable
     from tilewright.session import InferenceSession
     from tilewright.targets.cpu.ceilings import measure_ceilings
 
 __version__ = "0.1.0"
 __all__ = [
+    "ABLATIONS",
     "PRECISIONS",
+    "ArtefactError",
+    "CacheError",
+    "CodegenError",
     "Executable",
+    "ImportModelError",
     "InferenceSession",
+    "LoweringError",
+    "RunError",
     "TilewrightError",
+    "UsageError",
     "compile",
     "default_cache_dir",
     "evaluate",
@@ -28,6 +45,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ABLATIONS": "tilewright.config",
     "PRECISIONS": "tilewright.config",
     "compile": "tilewright.driver",
     "default_cache_dir": "tilewright.config",
@@ -36,7 +54,14 @@ _HOMES = {
     "measure_ceilings": "tilewright.targets.cpu.ceilings",
     "Executable": "tilewright.runtime.executable",
     "InferenceSession": "tilewright.session",
+    "ArtefactError": "tilewright.errors",
+    "CacheError": "tilewright.errors",
+    "CodegenError": "tilewright.errors",
+    "ImportModelError": "tilewright.errors",
+    "LoweringError": "tilewright.errors",
+    "RunError": "tilewright.errors",
     "TilewrightError": "tilewright.errors",
+    "UsageError": "tilewright.errors",
 }
 
 

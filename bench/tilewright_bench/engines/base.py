@@ -11,12 +11,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+import tilewright as tw
 from tilewright.errors import UsageError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Arrays = Mapping[str, Array]
 
-PRECISIONS = ("fp32", "fp32-fast", "bf16", "fp16", "int8")
+PRECISIONS = tuple(tw.PRECISIONS)  # what a run may ask for
 
 # Classes whose contract results of another class keep as well.
 KEPT_BY: Mapping[str, tuple[str, ...]] = {"fp32-fast": ("fp32",)}
@@ -99,8 +100,9 @@ class Prepared:
 class Step:
     """A part of one run that an engine times itself, e.g. a kernel call.
 
-    `nodes` are the model's nodes it came from; `flops` and `bytes` count all its `times` turns together,
-    `footprint` is the bytes that one turn touches.
+    `nodes` are the model's nodes it came from; `flops`, `int_ops` and `bytes` count all its `times` turns
+    together, `footprint` is the bytes that one turn touches; `intrinsics` are the operations of both kinds in
+    loops of an intrinsic, by its name.
     """
 
     name: str
@@ -111,6 +113,8 @@ class Step:
     footprint: int
     times: int
     template: str = ""
+    int_ops: int = 0
+    intrinsics: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -154,13 +158,21 @@ class Session(ABC):
 class Engine(ABC):
     """One engine. Importing its module must not import the library it stands for.
 
-    `classes` are those of precision that it may be asked for.
+    `classes` are those of precision that it may be asked for; `choices` are the values of options that have
+    few.
     """
 
     name: str
     classes: tuple[str, ...] = PRECISIONS
     targets: tuple[str, ...]
     keys: Mapping[str, str]  # option → what it takes, for messages and `tilewright engines`
+    choices: Mapping[str, Sequence[str]] = {}
+
+    def check(self, options: Mapping[str, str]) -> None:
+        """Refuse what no model could change. Raises UsageError that lists what is known."""
+        for key, known in self.choices.items():
+            if key in options:
+                one_of(self.name, key, options[key], known)
 
     @abstractmethod
     def availability(self) -> Availability:

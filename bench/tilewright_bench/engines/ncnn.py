@@ -4,7 +4,7 @@ Left alone it keeps weights and activations in 16 bits, an error of several 1e-4
 that to it. Models are converted by pnnx, a package of its own that brings torch along.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -87,6 +87,7 @@ class NcnnEngine(Engine):
     keys: Mapping[str, str] = {
         "precision": "fp32, or default: what ncnn chooses (if absent: that of the run)"
     }
+    choices: Mapping[str, Sequence[str]] = {"precision": (*FLOAT32, "default")}
 
     def availability(self) -> Availability:
         missing = [name for name in ("ncnn", "pnnx") if find_spec(name) is None]

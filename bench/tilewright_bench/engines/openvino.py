@@ -5,7 +5,7 @@ as a hint, and what the compiled model reports back is what the row says. `preci
 choice to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,6 @@ from tilewright_bench.engines.base import (
     Tensor,
     bound_shape,
     class_of,
-    one_of,
 )
 
 HINTS: Mapping[str, str] = {"fp32": "f32", "fp32-fast": "f32", "bf16": "bf16", "fp16": "f16"}
@@ -58,6 +57,7 @@ class OpenVinoEngine(Engine):
     keys: Mapping[str, str] = {
         "precision": "fp32, bf16, fp16, or default: what OpenVINO chooses (if absent: that of the run)"
     }
+    choices: Mapping[str, Sequence[str]] = {"precision": (*HINTS, "default")}
 
     def availability(self) -> Availability:
         if find_spec("openvino") is None:
@@ -73,7 +73,6 @@ class OpenVinoEngine(Engine):
         import openvino
 
         wanted = spec.options.get("precision", settings.precision)
-        one_of(self.name, "precision", wanted, (*HINTS, "default"))
         core = openvino.Core()
         model = core.read_model(str(prepared.path))
         _bind(model, prepared.path, settings.dims)

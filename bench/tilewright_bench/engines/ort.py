@@ -29,7 +29,6 @@ from tilewright_bench.engines.base import (
     Settings,
     Tensor,
     bound_shape,
-    one_of,
 )
 
 KERNEL_TIME = "_kernel_time"  # how the profiler calls the time that a node's kernel takes
@@ -70,6 +69,7 @@ class OrtEngine(Engine):
         "opt": "0, 1, 2 or 3: none, basic, extended or all graph optimisations (default 3)",
         "spinning": "on or off: whether idle workers spin (default on, waited out before each block)",
     }
+    choices: Mapping[str, Sequence[str]] = {"opt": ("0", "1", "2", "3"), "spinning": ("on", "off")}
 
     def availability(self) -> Availability:
         if find_spec("onnxruntime") is None:
@@ -111,8 +111,8 @@ class OrtEngine(Engine):
                 f"engine 'ort' runs a model in the element types it is written in; --precision "
                 f"{settings.precision} is not one of {', '.join(self.classes)}"
             )
-        spinning = one_of(self.name, "spinning", spec.options.get("spinning", "on"), ("on", "off"))
-        level = one_of(self.name, "opt", spec.options.get("opt", "3"), ("0", "1", "2", "3"))
+        spinning = spec.options.get("spinning", "on")
+        level = spec.options.get("opt", "3")
         options = ort.SessionOptions()
         options.intra_op_num_threads = settings.threads
         options.inter_op_num_threads = 1

@@ -57,4 +57,5 @@ def _options(engine: Engine, pairs: list[str], text: str) -> dict[str, str]:
             known = ", ".join(sorted(engine.keys)) or "none"
             raise UsageError(f"engine '{engine.name}' has no option '{key}'; its options: {known}")
         options[key] = value
+    engine.check(options)
     return options

@@ -64,6 +64,13 @@ class TilewrightEngine(Engine):
         "opt": "0, 1, 2 or 3: the optimisation level (default: -O of the run)",
         "precision": f"one of {', '.join(tw.PRECISIONS)} (default: that of the run)",
     }
+    choices: Mapping[str, Sequence[str]] = {"opt": ("0", "1", "2", "3"), "precision": tuple(tw.PRECISIONS)}
+
+    def check(self, options: Mapping[str, str]) -> None:
+        super().check(options)
+        if "without" in options:
+            for part in options["without"].split("+"):
+                one_of(self.name, "without", part, tw.ABLATIONS)
 
     def availability(self) -> Availability:
         return Availability(True, version=_version())
@@ -108,15 +115,12 @@ def _facts(segment: Any) -> list[dict[str, Any]]:
 
 
 def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable:
-    level = one_of(
-        "tilewright", "opt", spec.options.get("opt", str(settings.opt_level)), ("0", "1", "2", "3")
-    )
     return tw.compile(
         model,
         target=spec.target,
         precision=_precision(spec, settings),
         threads=settings.threads,
-        opt_level=int(level),
+        opt_level=int(spec.options.get("opt", settings.opt_level)),
         without=_without(spec, settings),
         cache_dir=settings.cache_dir,
         dims=known_sizes(model, settings.dims),
@@ -124,8 +128,7 @@ def _compile(model: Path, spec: EngineSpec, settings: Settings) -> tw.Executable
 
 
 def _precision(spec: EngineSpec, settings: Settings) -> str:
-    asked = spec.options.get("precision", settings.precision)
-    return one_of("tilewright", "precision", asked, tuple(tw.PRECISIONS))
+    return spec.options.get("precision", settings.precision)
 
 
 def _without(spec: EngineSpec, settings: Settings) -> tuple[str, ...]:

@@ -45,9 +45,22 @@ def test_the_class_of_a_row(tiny_model: Path, tmp_path: Path, run: str, option: 
     assert (session.precision, session.l2_limit) == (row, limit)
 
 
-@pytest.mark.parametrize("option", ["opt=9", "precision=fp7"])
-def test_unknown_values_are_refused(tiny_model: Path, tmp_path: Path, option: str) -> None:
-    spec = parse_engine(f"tilewright:numpy,{option}")
-    engine, settings = engine_of(spec), Settings(threads=1, dims={"batch": 1})
-    with pytest.raises(UsageError, match=f"{option} is not known; choose one of"):
-        engine.load(engine.prepare(tiny_model, spec, settings, tmp_path), spec, settings)
+@pytest.mark.parametrize(
+    ("engine", "option"),
+    [
+        ("tilewright:cpu", "opt=9"),
+        ("tilewright:numpy", "precision=fp7"),
+        ("tilewright:cpu", "without=fusoin"),
+        ("tilewright:cpu", "without=fusion+"),
+        ("ort", "opt=all"),
+        ("ort", "spinning=maybe"),
+        ("openvino", "precision=int4"),
+        ("ncnn", "precision=bf16"),
+    ],
+)
+def test_unknown_values_are_refused_before_anything_is_loaded(engine: str, option: str) -> None:
+    wrong = option.replace("fusion+", "")
+    with pytest.raises(
+        UsageError, match=f"'{engine.partition(':')[0]}': {wrong} is not known; choose one of"
+    ):
+        parse_engine(f"{engine},{option}")
