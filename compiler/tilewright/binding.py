@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import RunError, UsageError
-from tilewright.runtime.executable import Executable
+from tilewright.runtime.executable import Executable, require_feed
 from tilewright.runtime.package import Argument, Package
 from tilewright.runtime.tracing import Span
 
@@ -89,6 +89,7 @@ class UnboundExecutable(Executable):
         return executable.trace(rest)
 
     def _bind(self, inputs: Mapping[str, np.ndarray]) -> tuple[Executable, dict[str, np.ndarray]]:
+        require_feed(inputs)
         arrays = {name: np.asarray(array) for name, array in inputs.items()}
         dims, values = bind(self._signature, self._dims, arrays)
         key = (*sorted(dims.items()), *((n, v.shape, v.tobytes()) for n, v in sorted(values.items())))

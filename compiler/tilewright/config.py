@@ -50,7 +50,10 @@ class CompileOptions:
             raise UsageError(f"optimisation level {self.level} does not exist; use 0 to 3")
         unknown = [name for name in self.without if name not in ABLATIONS]
         if unknown:
-            raise UsageError(f"--without {','.join(unknown)}: known are {', '.join(ABLATIONS)}")
+            raise UsageError(
+                f"nothing to leave out is called '{unknown[0]}'; known are {', '.join(ABLATIONS)}, "
+                "separated by commas"
+            )
         wrong = [name for name, size in self.dims.items() if type(size) is not int or size < 0]
         if wrong:
             raise UsageError(
@@ -58,6 +61,11 @@ class CompileOptions:
             )
         if self.threads is not None and self.threads < 1:
             raise UsageError(f"--threads {self.threads}: at least one thread is needed")
+
+
+def parts_left_out(text: str) -> tuple[str, ...]:
+    """Names that are separated by commas."""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def usable_cpus() -> int:

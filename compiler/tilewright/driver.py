@@ -14,7 +14,7 @@ import numpy as np
 import tilewright
 from tilewright.binding import UnboundExecutable, bind, check_names, is_unbound
 from tilewright.cache import ArtefactCache, make_key
-from tilewright.config import CompileOptions, usable_cpus
+from tilewright.config import CompileOptions, parts_left_out, usable_cpus
 from tilewright.disk_cache import DiskCache
 from tilewright.dump import Dump
 from tilewright.errors import ArtefactError, UsageError
@@ -62,7 +62,7 @@ def compile(
     precision: str = "fp32",
     threads: int | None = None,
     opt_level: int = 3,
-    without: Sequence[str] = (),
+    without: str | Sequence[str] = (),
     cache_dir: str | Path | None = None,
     dims: Mapping[str, int] | None = None,
     machine: str | Path | None = None,
@@ -70,11 +70,12 @@ def compile(
     verify_each: bool = False,
     progress: Progress | None = None,
 ) -> Executable:
-    """Compile a model: an ONNX file, its bytes, or a graph from `load`, which is left as it is.
+    """Compile a model: an ONNX file, its bytes, a `ModelProto`, or a graph from `load`; it is left as it is.
 
     target: `cpu`, `opencl[:NAME]` or `numpy`; threads: None for all usable CPUs; without: optimisations to
-    leave out; cache_dir: None for the user's; machine: a profile of the machine to compile for, None for
-    this one; dump_dir: gets the text of every stage; verify_each: check the graph after every pass.
+    leave out, in a text separated by commas; cache_dir: None for the user's; machine: a profile of the
+    machine to compile for, None for this one; dump_dir: gets the text of every stage; verify_each: check the
+    graph after every pass.
     An executable for a `machine` that this one falls short of can be saved, and says so when it is run:
     `Executable.unrunnable`.
     Sizes that neither the model nor `dims` gives, and inputs that feed shape operands only, are bound at the
@@ -85,7 +86,7 @@ def compile(
         precision=precision,
         threads=threads,
         level=opt_level,
-        without=tuple(without),
+        without=parts_left_out(without) if isinstance(without, str) else tuple(without),
         dims={name: _plain(size) for name, size in (dims or {}).items()},
         machine=None if machine is None else Path(machine),
         cache_dir=None if cache_dir is None else Path(cache_dir),

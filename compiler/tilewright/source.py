@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -18,7 +18,14 @@ from tilewright.graph.ir import Constant, Function, Module, Node, Placeholder, V
 if TYPE_CHECKING:
     from tilewright.frontend.signature import Signature
 
-Model = str | Path | bytes | Module
+
+class Serialisable(Protocol):
+    """A protobuf message: `onnx.ModelProto`, whose package is imported only when a model is read."""
+
+    def SerializeToString(self) -> bytes: ...
+
+
+Model = str | Path | bytes | Module | Serialisable
 
 # The key of an entry that names a file of external data, as protobuf writes it, then the length of that name.
 _EXTERNAL = re.compile(rb"\n\x08location\x12([\x01-\x7f])")
@@ -35,11 +42,20 @@ class Source:
 
     @staticmethod
     def of(model: Model) -> Source:
-        """Raises UsageError for a path that is no file, ImportModelError for one that cannot be read."""
+        """Raises UsageError for a path that is no file and for what is no model, ImportModelError for a file
+        that cannot be read, or a message that is too large.
+        """
         if isinstance(model, Module):
             return Source(_module_digest(model), module=model)
         if isinstance(model, bytes):
             return Source(_digest(model, None), data=model)
+        if hasattr(model, "SerializeToString"):
+            return Source.of(_serialised(model))
+        if not isinstance(model, str | Path):
+            raise UsageError(
+                f"a model is a path, bytes, a ModelProto or a graph from `tilewright.load`, not "
+                f"{type(model).__name__}"
+            )
         path = Path(model)
         if not path.is_file():
             raise UsageError(
@@ -85,6 +101,15 @@ class Source:
             yield
         except ImportModelError as error:
             raise ImportModelError(f"model '{self.path}': {error}" if self.path else str(error)) from error
+
+
+def _serialised(model: Serialisable) -> bytes:
+    try:
+        return model.SerializeToString()
+    except ValueError as error:  # protobuf writes no more than 2 GiB
+        raise ImportModelError(
+            f"the ModelProto cannot be written: {error}; save it with external data"
+        ) from error
 
 
 def _digest(data: bytes, folder: Path | None) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.models import artefact_file
-from tilewright.config import PRECISIONS, CompileOptions
+from tilewright.config import PRECISIONS, CompileOptions, parts_left_out
 from tilewright.errors import UsageError
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")]
@@ -48,7 +48,7 @@ def _common(
         precision=precision,
         threads=threads,
         level=opt_level,
-        without=tuple(filter(None, without.split(","))),
+        without=parts_left_out(without),
         dims=dict(_dimension(text) for text in dim or ()),
         machine=machine,
         cache_dir=cache_dir,

@@ -96,11 +96,12 @@ class Executable:
         cannot be filled; ArtefactError when it is `unrunnable`.
         """
         self._require_runnable()
+        require_feed(inputs)
         values = {name: _checked(self._by_name, name, array) for name, array in inputs.items()}
         if len(values) != len(self._by_name):
             missing = [a for a in self.inputs if a.name not in values]
             raise RunError(f"missing input {_list(missing)}")
-        targets = self._targets(out, values) if out else {}
+        targets = {} if out is None else self._targets(out, values)
         for (takes, gives), loaded in zip(self._ports, self._loaded, strict=True):
             results = [targets[n] if n in targets else np.empty(shape, dtype) for n, shape, dtype in gives]
             loaded.run([values[name] for name in takes], results)
@@ -127,6 +128,8 @@ class Executable:
     def _targets(
         self, out: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
+        if not isinstance(out, Mapping):
+            raise RunError(f"out= takes a dict of arrays by output name, found {type(out).__name__}")
         targets: dict[str, np.ndarray] = {}
         for name, array in out.items():
             expected = self._results.get(name)
@@ -140,6 +143,15 @@ class Executable:
                     )
             targets[name] = array
         return targets
+
+
+def require_feed(inputs: object) -> None:
+    """Raise RunError unless inputs are given by name."""
+    if not isinstance(inputs, Mapping):
+        raise RunError(
+            f"run takes a dict of arrays by input name, found {type(inputs).__name__}; "
+            "to give arrays in order, call the executable itself"
+        )
 
 
 def _list(arguments: Sequence[Argument]) -> str:
