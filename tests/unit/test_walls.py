@@ -23,6 +23,7 @@ BASE = (
     "disk_cache",
     "sources",
     "faults",
+    "files",
 )
 
 
