@@ -89,12 +89,13 @@ def _show_segment(console: Console, number: int, segment: dict[str, Any]) -> Non
     if "kernels" not in segment:
         console.print("no kernels: the graph itself is evaluated")
         return
-    table = Table("kernel", "calls", "Mflop", "moved", "template", "schedule from", "nodes")
+    table = Table("kernel", "calls", "Mflop", "int Mop", "moved", "template", "schedule from", "nodes")
     for row in segment["kernels"]:
         table.add_row(
             row["name"],
             str(row["calls"]),
             f"{row['flops'] / 1e6:,.2f}",
+            f"{row['int_ops'] / 1e6:,.2f}",
             byte_text(row["bytes"]),
             row.get("template", ""),
             row.get("source", ""),
@@ -105,6 +106,7 @@ def _show_segment(console: Console, number: int, segment: dict[str, Any]) -> Non
     memory = segment["memory"]
     figures = Table(show_header=False)
     figures.add_row("flops", f"{segment['flops'] / 1e9:,.3f} G, moving {byte_text(segment['bytes'])}")
+    figures.add_row("integer operations", f"{segment['int_ops'] / 1e9:,.3f} G")
     figures.add_row("copies", str(segment["copies"]))
     figures.add_row("storages", ", ".join(f"{count} {name}" for name, count in segment["storages"].items()))
     figures.add_row("arena, peak", byte_text(memory["arena_bytes"]))

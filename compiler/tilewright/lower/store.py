@@ -1,11 +1,12 @@
 """Lowered kernels on disk: what was lowered once, on this machine by this compiler, need not be again.
 
-An entry is a line of JSON, the operations and notes, and the kernel's text.
+An entry is a line of JSON, the work and notes, and the kernel's text.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from hashlib import sha256
 
 from tilewright.disk_cache import DiskCache
@@ -13,6 +14,7 @@ from tilewright.errors import ParseError
 from tilewright.lower.kernel import Lowered
 from tilewright.lower.target import Target
 from tilewright.program.callee import Callee
+from tilewright.program.count import Work
 from tilewright.sources import digest_of_sources
 
 ROOM, SUFFIX = "kernels", ".kernel"
@@ -39,14 +41,14 @@ class KernelStore:
         try:
             head, _, text = data.decode().partition("\n")
             facts = json.loads(head)
-            return Lowered(Callee.from_text(text, int(facts["operations"])), dict(facts["notes"]))
+            return Lowered(Callee.from_text(text, Work(**facts["work"])), dict(facts["notes"]))
         except (ValueError, KeyError, TypeError, ParseError):
             self._cache.drop(key)
             return None
 
     def put(self, description: str, lowered: Lowered) -> None:
         """Raises CacheError when the folder cannot be written."""
-        head = json.dumps({"operations": lowered.callee.operations, "notes": lowered.notes})
+        head = json.dumps({"work": asdict(lowered.callee.work), "notes": lowered.notes})
         self._cache.put(self._key(description), f"{head}\n{lowered.callee.text}".encode())
 
     def _key(self, description: str) -> str:

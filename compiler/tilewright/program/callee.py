@@ -9,14 +9,14 @@ from hashlib import sha256
 from tilewright.loops.ir import Buffer, Kernel, Role
 from tilewright.loops.parse import parse_kernel, parse_signature
 from tilewright.loops.text import format_kernel
-from tilewright.program.count import count_operations
+from tilewright.program.count import Work, count_work
 
 
 @dataclass(frozen=True)
 class Callee:
     """name, params, roles, inplace: as in `loops.ir.Kernel`; text: the kernel as `loops/text.py` writes it.
 
-    operations: floating-point operations of one call; code: what the target made of this kernel alone, empty
+    work: operations of one call; code: what the target made of this kernel alone, empty
     when it made nothing yet.
     """
 
@@ -25,13 +25,13 @@ class Callee:
     roles: tuple[Role, ...]
     inplace: tuple[tuple[int, int], ...]
     text: str
-    operations: int
+    work: Work
     code: bytes = b""
 
     @staticmethod
     def of(kernel: Kernel) -> Callee:
-        text, operations = format_kernel(kernel), count_operations(kernel.body)
-        callee = Callee(kernel.name, kernel.params, kernel.roles, kernel.inplace, text, operations)
+        text, work = format_kernel(kernel), count_work(kernel.body)
+        callee = Callee(kernel.name, kernel.params, kernel.roles, kernel.inplace, text, work)
         callee.__dict__["kernel"] = kernel  # known already: nothing to read
         return callee
 
@@ -45,10 +45,10 @@ class Callee:
         return callee
 
     @staticmethod
-    def from_text(text: str, operations: int) -> Callee:
+    def from_text(text: str, work: Work) -> Callee:
         """Reads the signature only. Raises ParseError when there is none."""
         head = parse_signature(text)
-        return Callee(head.name, head.params, head.roles, head.inplace, text, operations)
+        return Callee(head.name, head.params, head.roles, head.inplace, text, work)
 
     @cached_property
     def kernel(self) -> Kernel:

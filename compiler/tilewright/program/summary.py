@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
+from tilewright.program.count import Work
 from tilewright.program.ir import Branch, CallKernel, Copy, Instruction, Loop, Program
 from tilewright.program.plan import Plan
 from tilewright.program.rewrite import all_memories, operand_bytes
@@ -18,13 +20,14 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     order of a trace; reasons: why nodes run as they do; storages: how many buffers use each; memory: the
     plan's figures.
 
-    flops: floating-point operations; bytes: what the operands of all calls cover, read or written once.
+    flops, int_ops, intrinsics: as in `Work`; bytes: what the operands of all calls cover, read or written
+    once.
     """
     calls: Counter[str] = Counter()
     moved: Counter[str] = Counter()
     origins: dict[str, list[str]] = {}
     copies = 0
-    operations = {name: kernel.operations for name, kernel in program.kernels.items()}
+    work = {name: kernel.work for name, kernel in program.kernels.items()}
     for instruction, times in _with_times(program.body, 1):
         if isinstance(instruction, Copy):
             copies += times
@@ -37,7 +40,7 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
             "name": name,
             **program.notes.get(name, {}),
             "calls": calls[name],
-            "flops": calls[name] * operations[name],
+            **asdict(work[name].times(calls[name])),
             "bytes": moved[name],
             "nodes": list(dict.fromkeys(origins.get(name, []))),
         }
@@ -45,11 +48,12 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     ]
     memories = all_memories(program).values()
     return {
-        "kernels": sorted(kernels, key=lambda row: (-row["flops"], row["name"])),
-        "steps": list(_steps(program, operations)),
+        "kernels": sorted(kernels, key=lambda row: (-row["flops"] - row["int_ops"], row["name"])),
+        "steps": list(_steps(program, work)),
         "reasons": program.reasons,
         "copies": copies,
         "flops": sum(row["flops"] for row in kernels),
+        "int_ops": sum(row["int_ops"] for row in kernels),
         "bytes": sum(row["bytes"] for row in kernels),
         "storages": dict(Counter(str(memory.storage) for memory in memories).most_common()),
         "memory": {
@@ -62,17 +66,17 @@ def summarise(program: Program, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _steps(program: Program, operations: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """flops and bytes of all turns together; footprint: bytes that one turn touches."""
+def _steps(program: Program, work: Mapping[str, Work]) -> Iterator[dict[str, Any]]:
+    """Work and bytes of all turns together; footprint: bytes that one turn touches."""
     for instruction, times in _with_times(program.body, 1):
         footprint = sum(operand_bytes(operand) for operand in instruction.operands())
         row = {"times": times, "bytes": times * footprint, "footprint": footprint}
         if isinstance(instruction, CallKernel):
-            work = times * operations[instruction.kernel]
             nodes = list(dict.fromkeys(instruction.origin))
-            yield {"name": instruction.kernel, "nodes": nodes, "flops": work, **row}
+            done = asdict(work[instruction.kernel].times(times))
+            yield {"name": instruction.kernel, "nodes": nodes, **done, **row}
         elif isinstance(instruction, Copy):
-            yield {"name": f"copy {instruction.target.memory.name}", "nodes": [], "flops": 0, **row}
+            yield {"name": f"copy {instruction.target.memory.name}", "nodes": [], **asdict(Work()), **row}
 
 
 def with_target_info(summary: dict[str, Any], info: dict[str, Any]) -> dict[str, Any]:

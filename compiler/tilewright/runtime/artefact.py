@@ -27,7 +27,7 @@ from tilewright.runtime.package import Package
 from tilewright.segment import Port, Segment
 
 MAGIC = b"TILEWRT\x00"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PAGE = 4096
 _PREFIX = struct.Struct("<8sII32s")
 

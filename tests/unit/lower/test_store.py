@@ -42,7 +42,7 @@ def test_a_kernel_comes_back_whole(tmp_path: Path) -> None:
     assert found is not None
     assert "kernel" not in vars(found.callee)  # not read before somebody asks
     assert found == Lowered(Callee.of(kernel), NOTES)
-    assert found.callee.operations == 6
+    assert found.callee.work.flops == 6
     assert found.callee.kernel == kernel
 
 
@@ -58,9 +58,9 @@ def test_other_groups_and_other_schedules_have_kernels_of_their_own(tmp_path: Pa
         b"",
         b"\xff",
         b"[]\n" + TEXT.encode(),
-        b'{"operations": 6}\n' + TEXT.encode(),
-        b'{"operations": 6, "notes": {}}\n',
-        b'{"operations": 6, "notes": {}}\nkernel f(@back x: f32[2]) {\n}\n',
+        b'{"work": {"flops": 6}}\n' + TEXT.encode(),
+        b'{"work": {"flops": 6}, "notes": {}}\n',
+        b'{"work": {"flops": 6}, "notes": {}}\nkernel f(@back x: f32[2]) {\n}\n',
     ],
 )
 def test_what_is_no_kernel_is_removed(tmp_path: Path, content: bytes) -> None:

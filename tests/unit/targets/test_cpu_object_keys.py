@@ -39,4 +39,4 @@ def test_names_follow_from_loops() -> None:
     assert first.name.startswith("e_")
     assert parse_kernel(first.text) == first.kernel
     assert first.kernel.name == first.name
-    assert first.digest == Callee.from_text(first.text, first.operations).digest == callee("f", 1).digest
+    assert first.digest == Callee.from_text(first.text, first.work).digest == callee("f", 1).digest
