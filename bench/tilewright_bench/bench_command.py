@@ -18,7 +18,6 @@ from tilewright_bench.models import ModelFile, check_model, find_model, suite_na
 from tilewright_bench.options import engines_of
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
-from tilewright_bench.results import write_result, write_text
 from tilewright_bench.selftest import DURATION_S, ENGINE, MODEL, selftest
 from tilewright_bench.selftest_children import selftest_at
 from tilewright_bench.sizes import check_sizes
@@ -78,7 +77,7 @@ def run_selftest(
             result = selftest(model, spec, settings, runs, plan, reporter)
     else:
         result = selftest_at(counts, model, spec, settings, runs, plan, outputs.quiet)
-    write_result(result, outputs.json_to or "-")
+    replace(outputs, json_to=outputs.json_to or "-").write(result)
     return bool(result["passed"])
 
 
@@ -92,11 +91,6 @@ def _models(names: Sequence[str], settings: Settings) -> list[ModelFile]:
 
 def _write(result: dict[str, Any], outputs: Outputs) -> None:
     cells = tables.bench_cells(result)
-    if outputs.csv_to:
-        write_text(tables.bench_csv(result), outputs.csv_to)
-    if outputs.md_to:
-        write_text(tables.markdown(tables.BENCH_HEAD, cells), outputs.md_to)
-    if outputs.json_to:
-        write_result(result, outputs.json_to)
-    if outputs.json_to != "-":
+    if outputs.shows_tables:
         tables.show("interleaved, batch as in the model", tables.BENCH_HEAD, cells)
+    outputs.write(result, tables.bench_csv(result), tables.markdown(tables.BENCH_HEAD, cells))

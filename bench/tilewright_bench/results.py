@@ -33,7 +33,7 @@ def write_text(text: str, path: Path) -> None:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        if path.exists() and not path.is_file():
+        if _is_device(path):
             path.write_text(text, encoding="utf-8")
             return
         draft.write_text(text, encoding="utf-8")
@@ -52,9 +52,16 @@ def check_writable(destination: str | None) -> None:
     path = Path(str(destination))
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder")
+    if _is_device(path) and os.access(path, os.W_OK):
+        return
     folder = path.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UsageError(f"cannot write {path}: the folder {folder} does not exist or is read-only")
+
+
+def _is_device(path: Path) -> bool:
+    """A pipe or a device, which is written to and not replaced."""
+    return path.exists() and not path.is_file()
 
 
 def _finite(value: Any) -> Any:

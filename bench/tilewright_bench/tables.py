@@ -8,6 +8,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tilewright_bench.statistics import MINIMUM_PAIRS
+
 Row = Mapping[str, Any]
 
 CSV_FIELDS = (
@@ -78,6 +80,11 @@ def accuracy_cells(result: Row) -> list[tuple[str, ...]]:
     return cells
 
 
+def verdict(found: str, pairs: int) -> str:
+    """A verdict for readers: it says where there were too few pairs of blocks for any."""
+    return found if pairs >= MINIMUM_PAIRS else f"too few pairs ({pairs} of {MINIMUM_PAIRS})"
+
+
 def markdown(head: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     lines = [head, ["---"] * len(head), *cells]
@@ -103,7 +110,8 @@ def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:
         return (*names, *[""] * (len(BENCH_HEAD) - len(names) - 1), row["error"])
     compile_s = "" if row.get("compile_s") is None else f"{row['compile_s']:.2f}"
     ratio = f"{pair['ratio']:.3f} [{pair['ci_low']:.3f}, {pair['ci_high']:.3f}]" if pair else ""
-    verdict = row.get("error") or (pair["verdict"] + (" (capped)" if pair["capped"] else "") if pair else "")
+    capped = " (capped)" if pair and pair["capped"] else ""
+    judged = row.get("error") or (verdict(pair["verdict"], pair["block_pairs"]) + capped if pair else "")
     return (
         *names,
         f"{row['median_ms']:.3f}",
@@ -115,7 +123,7 @@ def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:
         f"{row['l2_rel_err']:.1e}" if "l2_rel_err" in row else "",
         f"{row['images_per_s']:.1f}" if "images_per_s" in row else "",
         ratio,
-        verdict,
+        judged,
     )
 
 

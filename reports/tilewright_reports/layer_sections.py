@@ -42,7 +42,9 @@ def layer_sections(sources: Sequence[Source], left_out: list[LeftOut]) -> Iterat
             _roofline(data),
         )
         notes = [NOTE, _ceilings(data["ceilings"]), f"From {source.name}."]
-        yield Section(f"Layers of {data['model']}: {where}", notes, _layer_table(data), figure)
+        yield Section(
+            f"Layers of {data['model']} in {_classes(data)}: {where}", notes, _layer_table(data), figure
+        )
         yield Section(f"{data['model']} by kind of layer", [], _totals_table(data["totals"]), level=3)
         yield Section(f"{data['model']} as a whole", [], _network_table(data["networks"]), level=3)
 
@@ -56,6 +58,11 @@ def _unreportable(data: Json) -> str | None:
             missing += missing_provenance(row, data.get("environment") or {}, NEEDED)
     missing = list(dict.fromkeys(missing))
     return f"provenance is not complete: without {', '.join(missing)}" if missing else None
+
+
+def _classes(data: Json) -> str:
+    """The class of precision in which the first engine ran the network."""
+    return ", ".join(dict.fromkeys(row["precision"] for row in data["rows"]))
 
 
 def _ceilings(ceilings: Json) -> str:

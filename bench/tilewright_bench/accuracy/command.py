@@ -16,7 +16,6 @@ from tilewright_bench.models import ModelFile, check_model, find_model
 from tilewright_bench.options import engines_of
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
-from tilewright_bench.results import write_result
 from tilewright_bench.sizes import check_sizes
 from tilewright_datasets import zoo
 from tilewright_datasets.images import open_dataset
@@ -77,10 +76,9 @@ def run_accuracy(
     with Reporter(outputs.quiet) as reporter:
         result = measure_accuracy(tasks, images.ks, reporter)
     result["environment"]["command"] = [*command]
-    if outputs.json_to:
-        write_result(result, outputs.json_to)
-    if outputs.json_to != "-":
+    if outputs.shows_tables:
         tables.show(f"accuracy on {found.name}", tables.ACCURACY_HEAD, tables.accuracy_cells(result))
+    outputs.write(result)
     return not result["interrupted"] and not any("error" in row for row in result["rows"])
 
 

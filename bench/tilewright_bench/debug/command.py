@@ -87,10 +87,10 @@ def run_debug(request: Request, settings: Settings) -> bool:
         files = save_values(request.output_dir, found.first, found, names)
         operands = list(found.first.operands)
         result["first"] = row | {"operands": operands, "files": [str(path) for path in files]}
-    if request.json_to:
-        write_result(result, request.json_to)
     if request.json_to != "-":
         sys.stdout.write("\n".join(lines_of(result)) + "\n")
+    if request.json_to:
+        write_result(result, request.json_to)
     return found.first is None
 
 

@@ -12,7 +12,6 @@ from tilewright_bench.models import check_model, find_model
 from tilewright_bench.options import engines_of
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.progress import Reporter
-from tilewright_bench.results import write_result, write_text
 from tilewright_bench.sizes import check_sizes
 
 # A network has many layers: shorter and wider than a comparison of whole models.
@@ -44,16 +43,12 @@ def run_layers(
 
 
 def _write(result: dict[str, Any], outputs: Outputs) -> None:
+    title = table.title(result)
     head, cells = table.layer_table(result)
     totals = table.total_cells(result)
-    if outputs.csv_to:
-        write_text(table.layer_csv(result), outputs.csv_to)
-    if outputs.md_to:
-        text = [tables.markdown(head, cells), tables.markdown(table.TOTAL_HEAD, totals)]
-        write_text("\n".join([f"{table.ceiling_line(result)}\n", *text]), outputs.md_to)
-    if outputs.json_to:
-        write_result(result, outputs.json_to)
-    if outputs.json_to != "-":
-        tables.show(table.ceiling_line(result), head, cells)
+    if outputs.shows_tables:
+        tables.show(title, head, cells)
         tables.show("in the network, by kind", table.TOTAL_HEAD, totals)
         tables.show("the whole network", table.NETWORK_HEAD, table.network_cells(result))
+    text = [f"{title}\n", tables.markdown(head, cells), tables.markdown(table.TOTAL_HEAD, totals)]
+    outputs.write(result, table.layer_csv(result), "\n".join(text))

@@ -5,6 +5,8 @@ import io
 from collections.abc import Mapping
 from typing import Any
 
+from tilewright_bench.tables import verdict
+
 Result = Mapping[str, Any]
 
 HEAD = (
@@ -84,13 +86,19 @@ def network_cells(result: Result) -> list[tuple[str, ...]]:
                 f"{row['median_ms']:.3f}",
                 spread,
                 ratio,
-                row.get("verdict", ""),
+                verdict(row["verdict"], _pairs(row)) if "verdict" in row else "",
             )
         )
     return cells
 
 
-def ceiling_line(result: Result) -> str:
+def title(result: Result) -> str:
+    """What the tables show: model, class of precision, threads, and the ceilings."""
+    classes = ", ".join(dict.fromkeys(row["precision"] for row in result["rows"]))
+    return f"{result['model']} in {classes}: {_ceiling_line(result)}"
+
+
+def _ceiling_line(result: Result) -> str:
     """The ceilings in one line."""
     ceilings = result["ceilings"]
     read = ", ".join(f"{_size(point['bytes'])} {point['gb_per_s']:.0f}" for point in ceilings["read"])
@@ -136,6 +144,11 @@ def _name(row: Result) -> str:
     if not nodes:
         return str(row["kernels"][0]["name"])
     return nodes[0] if len(nodes) == 1 else f"{nodes[0]} +{len(nodes) - 1}"
+
+
+def _pairs(row: Result) -> int:
+    """Block pairs behind a ratio: whole blocks of the row."""
+    return int(len(row["samples_ms"]) // row["calls_per_block"])
 
 
 def _time(ms: float | None) -> str:

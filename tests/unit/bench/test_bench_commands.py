@@ -87,7 +87,8 @@ def test_a_result_holds_the_command_that_was_given(
 ) -> None:
     def nothing_measured(*_: object) -> dict[str, Any]:
         lists = {name: [] for name in ("rows", "pairs", "alone", "networks", "inside", "totals")}
-        return {"environment": {"commit": "abc"}, "interrupted": False, **lists}
+        origin = {"environment": {"commit": "abc"}, "interrupted": False, "model": "dqn"}
+        return origin | {"ceilings": {"threads": 1, "fma_gflops": 100.0, "read": []}, **lists}
 
     monkeypatch.setattr(importlib.import_module(f"tilewright_bench.{module}"), measure, nothing_measured)
     words = arguments.replace("MODEL", str(tiny_model)).split()

@@ -19,8 +19,9 @@ def layers_result() -> Json:
         kernel = {"name": f"{kind.lower()}_0123456789ab", "template": "contraction", "times": 1}
         figures = {"gflops": flops / ms / 1e6, "intensity": flops / 1e6, "of_unit": 0.5, "of_floor": 0.5}
         return {
-            "index": index, "kind": kind, "nodes": nodes, "kernels": [kernel], "flops": flops, "bytes": 10**6,
-            "median_ms": ms, "floor_ms": ms / 2, "same_as": index if nodes else None, **figures,
+            "precision": "bf16", "index": index, "kind": kind, "nodes": nodes, "kernels": [kernel],
+            "flops": flops, "bytes": 10**6, "median_ms": ms, "floor_ms": ms / 2,
+            "same_as": index if nodes else None, **figures,
         }  # fmt: skip
 
     rows = [row(0, "Conv", ["conv1", "relu1"], 3.0, 10**9), row(1, "pack", [], 1.0, 0)]
@@ -56,7 +57,7 @@ def made(write_json: WriteJson, tmp_path: Path) -> Path:
 
 def test_layers_stand_on_the_page_with_their_roofline(made: Path) -> None:
     page = (made / "report.md").read_text()
-    assert "Layers of resnet18" in page
+    assert "Layers of resnet18 in bf16: 1 thread" in page
     assert "conv1+relu1" in page
     assert "2.000 (1.25×)" in page
     assert "\ntilewright layers resnet18 --precision bf16 --json l.json\n" in page
