@@ -72,13 +72,13 @@ def from_features(
     )
 
 
-def checked(machine: Machine) -> Machine:
-    """A machine that a profile describes, when code can be generated for it.
+def checked(machine: Machine, profile: Path | None) -> Machine:
+    """A machine that a profile describes, when code can be generated for it. profile: its file, for messages.
 
     Raises UsageError for a system that images are not made for, and for registers, features and units that
-    x86-64 code has no instructions for.
+    x86-64 code, or that with these features, has no instructions for.
     """
-    where = f"the profile of machine '{machine.name}'"
+    where = f"machine profile {profile or machine.name}"
     if not machine.triple.startswith("x86_64-") or "linux" not in machine.triple:
         raise UsageError(f"{where}: images are made for x86-64 Linux, not for '{machine.triple}'")
     for field, known in (("vector_bits", _VECTOR_BITS), ("registers", _REGISTERS)):
@@ -91,11 +91,26 @@ def checked(machine: Machine) -> Machine:
             f"{where}: no code is generated for {_list('feature', unknown)}; "
             f"known: {', '.join(sorted(_X86_FEATURES))}"
         )
+    for field, most in (("vector_bits", _widest(machine)), ("registers", 32 if _is_avx512(machine) else 16)):
+        value = getattr(machine, field)
+        if value > most:
+            raise UsageError(f"{where}: {field} is {value}; its features bring {most} at most")
     given = from_features(machine.name, frozenset(machine.features)).units
     unfounded = sorted(unit for unit, count in machine.units.items() if count and unit not in given)
     if unfounded:
         raise UsageError(f"{where}: none of its features brings {_list('unit', unfounded)}")
     return machine
+
+
+def _is_avx512(machine: Machine) -> bool:
+    return any(feature.startswith("avx512") for feature in machine.features)
+
+
+def _widest(machine: Machine) -> int:
+    """Bits of the widest vectors that the features have instructions for; code may use narrower ones."""
+    if _is_avx512(machine):
+        return 512
+    return 256 if any(feature.startswith("avx") or feature == "fma" for feature in machine.features) else 128
 
 
 def _list(word: str, names: list[str]) -> str:

@@ -42,7 +42,7 @@ class CpuTarget:
     name = "cpu"
 
     def __init__(self, machine: Machine | None, options: CompileOptions) -> None:
-        machine = host() if machine is None else checked(machine)
+        machine = host() if machine is None else checked(machine, options.machine)
         self.machine = without_tiles(machine) if "matrix" in options.without else machine
         self.options = options
         self._costs = CpuCosts(self.machine, options.precision)
