@@ -17,8 +17,8 @@ from tilewright.errors import CacheError
 
 
 def show_caches(cache_dir: Path | None, json_to: str | None) -> None:
-    """One row for each folder of the cache."""
-    root = cache_dir or default_cache_dir()
+    """One row for each folder of the cache. Raises CacheError for what is no folder."""
+    root = _root(cache_dir)
     folders = sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
     rows = [_row(folder) for folder in folders]
     if json_to is not None:
@@ -32,8 +32,10 @@ def show_caches(cache_dir: Path | None, json_to: str | None) -> None:
 
 
 def clear_caches(cache_dir: Path | None) -> None:
-    """Removes what compilation can make again. Raises CacheError when something cannot be removed."""
-    root = cache_dir or default_cache_dir()
+    """Removes what compilation can make again. Raises CacheError when something cannot be removed, and as
+    `show_caches`.
+    """
+    root = _root(cache_dir)
     freed = 0
     for folder in (root / name for name in ROOMS):
         freed += sum(_sizes(folder))
@@ -44,6 +46,13 @@ def clear_caches(cache_dir: Path | None) -> None:
         except OSError as error:
             raise CacheError(f"cache folder {folder} cannot be removed: {error.strerror}") from error
     typer.echo(f"{byte_text(freed)} freed in {root}")
+
+
+def _root(cache_dir: Path | None) -> Path:
+    root = cache_dir or default_cache_dir()
+    if root.exists() and not root.is_dir():
+        raise CacheError(f"{root} is not a folder, as a cache is; give one with --cache-dir")
+    return root
 
 
 def _row(folder: Path) -> dict[str, Any]:

@@ -134,11 +134,19 @@ def opt(
     optimise_text(file, passes, output, target, machine, precision)
 
 
-def devices(json_to: Json = None) -> None:
+def devices(
+    json_to: Json = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="print this host alone, as --machine takes it")
+    ] = False,
+) -> None:
     """List the devices of this machine by the name that --target takes."""
-    from tilewright.cli.devices_command import show_devices
+    from tilewright.cli.devices_command import show_devices, show_profile
 
-    show_devices(json_to)
+    if profile:
+        show_profile(json_to)
+    else:
+        show_devices(json_to)
 
 
 def show_versions(json_to: Json = None) -> None:

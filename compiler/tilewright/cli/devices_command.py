@@ -24,6 +24,13 @@ def show_devices(json_to: str | None) -> None:
     table_console().print(table)
 
 
+def show_profile(json_to: str | None) -> None:
+    """The host as a profile of a machine, on stdout where no file is given. Raises UsageError."""
+    from tilewright.targets.cpu.detect import host
+
+    write_json(json_to or "-", host().to_json())
+
+
 def _cpu() -> dict[str, Any]:
     from tilewright.targets.cpu.detect import host
 

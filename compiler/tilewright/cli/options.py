@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from tilewright.cli.models import artefact_file
-from tilewright.config import PRECISIONS, CompileOptions, parts_left_out
+from tilewright.config import PRECISIONS, CompileOptions, parts_left_out, usable_cpus
 from tilewright.errors import UsageError
 
 Model = Annotated[str, typer.Argument(metavar="MODEL", help="an ONNX file or a zoo name")]
@@ -43,6 +43,8 @@ def _common(
         bool, typer.Option("--verify-each", help="check the graph after every pass")
     ] = False,
 ) -> CompileOptions:
+    if threads is not None and threads > usable_cpus():
+        raise UsageError(f"--threads {threads}: there are {usable_cpus()} usable CPUs; give at most as many")
     return CompileOptions(
         target=target,
         precision=precision,

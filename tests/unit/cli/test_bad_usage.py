@@ -37,6 +37,13 @@ import pytest
         (("conjure",), "No such command 'conjure'"),
         (("run", "two.onnx", "--bogus"), "No such option"),
         (("opt", "none.tw.txt", "-p", "dce"), "not a file"),
+        (("compile", "two.onnx", "-o", "x.tw", "--threads", "9999"), "usable CPUs; give at most as many"),
+        (("run", "two.onnx", "--threads", "9999"), "usable CPUs; give at most as many"),
+        (("compile", "two.onnx", "-o", "folder"), "folder cannot be written: it is a folder"),
+        (("compile", "two.onnx", "-o", ""), "it is a folder; give the name of a file"),
+        (("compile", "two.onnx", "-o", "x.tw", "--without", "fusion+winograd"), "separated by commas"),
+        (("cache", "info", "--cache-dir", "two.onnx"), "two.onnx is not a folder"),
+        (("cache", "clear", "--cache-dir", "two.onnx"), "two.onnx is not a folder"),
         (("cache", "burn"), "No such command 'burn'"),
     ],
 )

@@ -10,7 +10,9 @@ from tilewright.dtypes import F32
 from tilewright.graph.ir import Function, Module
 from tilewright.graph.parse import read_text
 from tilewright.graph.text import write_text
+from tilewright.machine import Machine
 from tilewright.ops.operator import Builder
+from tilewright.targets.cpu.detect import host
 from tilewright.types import TensorType
 
 TEXT = """\
@@ -122,3 +124,11 @@ def test_the_cache_is_shown_and_cleared(tilewright, tmp_path):
     assert not kernels.exists()
     assert (kept / "m.onnx").exists()
     assert tilewright("cache", "info", "--cache-dir", tmp_path / "none").code == 0
+
+
+def test_devices_prints_the_profile_of_this_host(tilewright, tmp_path):
+    printed = tilewright("devices", "--profile")
+    assert printed.code == 0
+    assert tilewright("devices", "--profile", "--json", "host.json").code == 0
+    assert (tmp_path / "host.json").read_text() == printed.out
+    assert Machine.from_file(tmp_path / "host.json") == host()
