@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -50,8 +50,7 @@ def bench_csv(result: Row) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, CSV_FIELDS, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
-    for row in result["rows"]:
-        pair = _pair_of(result, row)
+    for row, pair in _with_pairs(result):
         writer.writerow(
             {**row, **{key: pair[key] for key in ("ratio", "ci_low", "ci_high", "verdict") if pair}}
         )
@@ -60,19 +59,17 @@ def bench_csv(result: Row) -> str:
 
 def bench_cells(result: Row) -> list[tuple[str, ...]]:
     """The cells of the bench table below `BENCH_HEAD`."""
-    return [_bench_row(row, _pair_of(result, row)) for row in result["rows"]]
+    return [_bench_row(row, pair) for row, pair in _with_pairs(result)]
 
 
 def accuracy_cells(result: Row) -> list[tuple[str, ...]]:
     """The cells of the accuracy table below `ACCURACY_HEAD`."""
-    pairs = {(pair["model"], pair["b"]): pair for pair in result["pairs"]}
     cells: list[tuple[str, ...]] = []
-    for row in result["rows"]:
+    for row, pair in _with_pairs(result):
         names = (row["model"], row["engine"], row["precision"])
         if "error" in row:
             cells.append((*names, *[""] * (len(ACCURACY_HEAD) - len(names) - 1), row["error"]))
             continue
-        pair = pairs.get((row["model"], row["engine"]))
         low, high = row["top1_ci"]
         agree = (f"{pair['agree_top1']:.4f}", str(len(pair["flips"]))) if pair else ("", "")
         figures = (str(row["n"]), f"{row['top1']:.4f}", f"{low:.3f}–{high:.3f}", f"{row['top5']:.4f}")
@@ -127,9 +124,20 @@ def _bench_row(row: Row, pair: Row | None) -> tuple[str, ...]:
     )
 
 
-def _pair_of(result: Row, row: Row) -> Row | None:
-    for pair in result["pairs"]:
-        if (pair["model"], pair["b"]) == (row["model"], row["engine"]):
-            found: Row = pair
-            return found
-    return None
+def _with_pairs(result: Row) -> Iterator[tuple[Row, Row | None]]:
+    """Each row with the pair that it is the second of: none for the first engine that has figures. An engine
+    that was given twice has a row for each, in the order of the pairs.
+    """
+    left = [*result["pairs"]]
+    compared_with: set[str] = set()
+    for row in result["rows"]:
+        model = row["model"]
+        if model not in compared_with:
+            if "median_ms" in row or "top1" in row:
+                compared_with.add(model)
+            yield row, None
+            continue
+        found = next((pair for pair in left if (pair["model"], pair["b"]) == (model, row["engine"])), None)
+        if found is not None:
+            left.remove(found)
+        yield row, found

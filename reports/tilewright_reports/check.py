@@ -43,16 +43,32 @@ def disagreements(folder: Path) -> list[str]:
 
 def _summaries(source: Source) -> Iterator[str]:
     """Median, p10, p90 of every row against its samples, and the ratio of every pair against the blocks."""
-    rows = {(row["model"], row["engine"]): row for row in source.data["rows"] if row.get("samples_ms")}
-    for (model, engine), row in rows.items():
+    rows = [row for row in source.data["rows"] if row.get("samples_ms")]
+    for row in rows:
         p10, median, p90 = np.percentile(row["samples_ms"], (10, 50, 90))
         for name, value in (("median_ms", median), ("p10_ms", p10), ("p90_ms", p90)):
-            yield from _differs(f"{source.name}: {model} on {engine}: {name}", row[name], float(value))
-    for pair in source.data.get("pairs") or []:
-        a, b = (rows.get((pair["model"], pair[side])) for side in ("a", "b"))
-        if a and b and "calls_per_block" in a and "calls_per_block" in b:
+            yield from _differs(
+                f"{source.name}: {row['model']} on {row['engine']}: {name}", row[name], float(value)
+            )
+    for pair, a, b in _sides(rows, source.data.get("pairs") or []):
+        if "calls_per_block" in a and "calls_per_block" in b:
             what = f"{source.name}: {pair['model']}: {pair['b']} / {pair['a']}: ratio"
             yield from _differs(what, pair["ratio"], _ratio(a, b))
+
+
+def _sides(rows: Sequence[Json], pairs: Sequence[Json]) -> Iterator[tuple[Json, Json, Json]]:
+    """Each pair with its rows. Rows of an engine that was given twice follow the order of the pairs."""
+    left = [*rows]
+    for pair in pairs:
+        a = next((row for row in rows if _is_of(row, pair, "a")), None)
+        b = next((row for row in left if row is not a and _is_of(row, pair, "b")), None)
+        if a is not None and b is not None:
+            left = [row for row in left if row is not b]
+            yield pair, a, b
+
+
+def _is_of(row: Json, pair: Json, side: str) -> bool:
+    return (row["model"], row["engine"]) == (pair["model"], pair[side])
 
 
 def _layers(source: Source) -> Iterator[str]:

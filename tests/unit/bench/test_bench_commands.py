@@ -38,6 +38,7 @@ def test_engines_as_json_is_all_there_is_on_stdout(app: typer.Typer) -> None:
             ["bench", "no-such-model", "--engine", "ort"],
             "neither a file nor a zoo name; the zoo has resnet18",
         ),
+        (["bench", "resnet81"], "neither a file nor a zoo name; did you mean resnet18?"),
         (["bench", "dqn", "--engine", "nix"], "unknown engine 'nix'"),
         (["bench", "dqn", "--precision", "int8"], "--precision int8 is not known"),
         (["layers", "dqn", "--engine", "tilewright:cpu,without=fusoin"], "without=fusoin is not known"),
@@ -88,7 +89,7 @@ def test_a_result_holds_the_command_that_was_given(
     def nothing_measured(*_: object) -> dict[str, Any]:
         lists = {name: [] for name in ("rows", "pairs", "alone", "networks", "inside", "totals")}
         origin = {"environment": {"commit": "abc"}, "interrupted": False, "model": "dqn"}
-        return origin | {"ceilings": {"threads": 1, "fma_gflops": 100.0, "read": []}, **lists}
+        return origin | {"ceilings": {"threads": 1, "fma_gflops": 100.0, "units": {}, "read": []}, **lists}
 
     monkeypatch.setattr(importlib.import_module(f"tilewright_bench.{module}"), measure, nothing_measured)
     words = arguments.replace("MODEL", str(tiny_model)).split()

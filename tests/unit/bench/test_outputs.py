@@ -1,6 +1,8 @@
 """What becomes of results when a file cannot be written or a run is interrupted."""
 
+import csv
 import errno
+import io
 import json
 import os
 from pathlib import Path
@@ -16,7 +18,7 @@ from tilewright_bench.cli import register
 from tilewright_bench.layers.table import network_cells, title
 from tilewright_bench.outputs import Outputs
 from tilewright_bench.results import check_writable, write_text
-from tilewright_bench.tables import bench_cells
+from tilewright_bench.tables import bench_cells, bench_csv
 
 TIMED = {"median_ms": 2.0, "p10_ms": 1.0, "p90_ms": 3.0, "samples_ms": [2.0] * 8, "calls_per_block": 2}
 RATIO = {"ratio": 1.284, "ci_low": 1.129, "ci_high": 1.329, "verdict": "no difference"}
@@ -44,12 +46,12 @@ def run_bench(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_full_disk_takes_neither_the_table_nor_the_other_files(run_bench: Any, tmp_path: Path) -> None:
-    csv = tmp_path / "a.csv"
-    done = run_bench(bench_result(), "--json", "/dev/full", "--csv", str(csv))
+    written = tmp_path / "a.csv"
+    done = run_bench(bench_result(), "--json", "/dev/full", "--csv", str(written))
     assert isinstance(done.exception, UsageError)
     assert str(done.exception) == "cannot write /dev/full: No space left on device"
     assert "1.284 [1.129, 1.329]" in done.stdout
-    assert csv.read_text().startswith("model,")
+    assert written.read_text().startswith("model,")
 
 
 def test_every_file_that_failed_is_named(tmp_path: Path) -> None:
@@ -95,12 +97,24 @@ def test_a_table_says_where_there_were_too_few_pairs(pairs: int, said: str) -> N
     assert result["pairs"][0]["verdict"] == "no difference"
 
 
+def test_an_engine_that_is_given_twice_has_its_pair_in_its_second_row() -> None:
+    result = bench_result()
+    for row in result["rows"]:
+        row["engine"] = "ort"
+    result["pairs"][0]["a"] = "ort"
+    assert [line[-1] for line in bench_cells(result)] == ["", "no difference"]
+    assert [line["verdict"] for line in csv.DictReader(io.StringIO(bench_csv(result)))] == [
+        "",
+        "no difference",
+    ]
+
+
 def test_tables_of_layers_name_the_mode_and_too_few_pairs() -> None:
     networks = [
         {"engine": "tilewright:cpu", "precision": "bf16", **TIMED},
         {"engine": "openvino", "precision": "bf16", **TIMED, **RATIO},
     ]
-    ceilings = {"threads": 1, "fma_gflops": 100.0, "read": [{"bytes": 16000, "gb_per_s": 300.0}]}
+    ceilings = {"threads": 1, "fma_gflops": 100.0, "units": {}, "read": [{"bytes": 16000, "gb_per_s": 300.0}]}
     rows = [{"precision": "bf16"}, {"precision": "bf16"}]
     result = {"model": "dqn", "rows": rows, "ceilings": ceilings, "networks": networks}
     assert title(result).startswith("dqn in bf16: ceilings at 1 thread(s)")

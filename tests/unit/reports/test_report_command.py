@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from report_files import Json, accuracy_result, bench_result
+from report_files import Json, accuracy_result, bench_pair, bench_result, bench_row, environment
 from typer.testing import CliRunner
 
 from tilewright.errors import TilewrightError
@@ -98,6 +98,21 @@ def test_a_summary_that_its_samples_do_not_give_is_found(
     code, said = run("--check", "-o", out)
     assert code == 1
     assert name in said
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_an_engine_that_was_given_twice_is_checked_against_its_own_rows(
+    run: Run, write_json: WriteJson, tmp_path: Path, wrong: bool
+) -> None:
+    rows = [bench_row("dqn", "ort", ms) for ms in (2.0, 3.0, 4.0)]
+    pairs = [bench_pair(rows[0], row) for row in rows[1:]]
+    if wrong:
+        pairs.reverse()
+    data = {"environment": environment(), "rows": rows, "pairs": pairs}
+    assert run("--bench", write_json("b.json", data), "-o", tmp_path / "out")[0] == 0
+    code, said = run("--check", "-o", tmp_path / "out")
+    assert code == int(wrong)
+    assert ("ort / ort: ratio" in said) == wrong
 
 
 def test_an_accuracy_that_its_flips_do_not_give_is_found(
