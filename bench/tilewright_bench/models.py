@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import onnx
@@ -33,15 +34,17 @@ def suite_names(suite: str) -> list[str]:
 
 
 def find_model(name: str) -> ModelFile:
-    """The model of that zoo name or path. Raises UsageError that lists the zoo when it is neither."""
+    """The model of that zoo name or path. Raises UsageError with the nearest zoo name, or all, when it is
+    neither.
+    """
     path = Path(name)
     if path.is_file():
         return ModelFile(name, path)
     found = zoo.model_path(name)
     if found is None:
-        raise UsageError(
-            f"no model '{name}': neither a file nor a zoo name; the zoo has {', '.join(zoo.model_names())}"
-        )
+        near = get_close_matches(name, zoo.model_names(), 1)
+        hint = f"did you mean {near[0]}?" if near else f"the zoo has {', '.join(zoo.model_names())}"
+        raise UsageError(f"no model '{name}': neither a file nor a zoo name; {hint}")
     return ModelFile(name, found)
 
 
