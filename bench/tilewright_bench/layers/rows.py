@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tilewright_bench.engines.base import Step
-from tilewright_bench.layers.floors import Ceilings, floor_of
+from tilewright_bench.layers.floors import Ceilings, floor_of, unit_of
 from tilewright_bench.layers.steps import Layer, TimedStep
 from tilewright_bench.layers.submodels import Submodel
 
@@ -63,6 +63,7 @@ def _total(kind: str, rows: Sequence[Mapping[str, Any]], whole: float) -> Json:
         "median_ms": time,
         "share": time / whole,
         "flops": sum(row["flops"] for row in rows),
+        "int_ops": sum(row["int_ops"] for row in rows),
         "bytes": sum(row["bytes"] for row in rows),
         "floor_ms": floor,
         "of_floor": floor / time,
@@ -74,25 +75,35 @@ def _sum(rows: Iterable[Mapping[str, Any]], field: str) -> float:
 
 
 def _figures(steps: Sequence[TimedStep], needed: int | None, ceilings: Ceilings) -> Json:
-    """Medians and percentiles of several steps are added up; `flops` are those that the result needs."""
+    """Medians and percentiles of several steps are added up. What the result needs counts as `flops` or as
+    `int_ops`, whichever kind most of the executed operations are.
+    """
     parts = [timed.step for timed in steps]
     seconds = sum(timed.ms.median for timed in steps) / 1e3
-    executed, moved = sum(part.flops for part in parts), sum(part.bytes for part in parts)
-    flops = executed if needed is None else needed
+    moved = sum(part.bytes for part in parts)
+    executed_flops, executed_ints = sum(p.flops for p in parts), sum(p.int_ops for p in parts)
+    flops, int_ops = executed_flops, executed_ints
+    if needed is not None:
+        flops, int_ops = (0, needed) if executed_ints > executed_flops else (needed, 0)
     floor = floor_of(parts, needed, ceilings)
+    unit, rate = unit_of(parts, ceilings)
+    gops = (flops + int_ops) / seconds / 1e9
     return {
         "kernels": [_kernel(timed) for timed in steps],
-        "unit": "fma",
+        "unit": unit,
         "flops": flops,
-        "executed_flops": executed,
+        "int_ops": int_ops,
+        "executed_flops": executed_flops,
+        "executed_int_ops": executed_ints,
         "bytes": moved,
         "median_ms": 1e3 * seconds,
         "p10_ms": sum(timed.ms.p10 for timed in steps),
         "p90_ms": sum(timed.ms.p90 for timed in steps),
         "gflops": flops / seconds / 1e9,
+        "gops": gops,
         "gb_per_s": moved / seconds / 1e9,
-        "intensity": flops / moved if moved else 0.0,
-        "of_unit": flops / seconds / 1e9 / ceilings.fma_gflops,
+        "intensity": (flops + int_ops) / moved if moved else 0.0,
+        "of_unit": None if rate is None else gops / rate,
         "floor_ms": floor.ms,
         "bound": floor.bound,
         "of_floor": floor.ms / (1e3 * seconds),

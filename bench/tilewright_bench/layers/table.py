@@ -15,18 +15,18 @@ HEAD = (
     "template",
     "ms",
     "%",
-    "GFLOP/s",
+    "Gop/s",
     "MB",
-    "% of FMA",
+    "% of unit",
     "floor ms",
     "% of floor",
     "bound",
 )
-TOTAL_HEAD = ("kind", "count", "ms", "%", "GFLOP", "MB", "floor ms", "% of floor")
+TOTAL_HEAD = ("kind", "count", "ms", "%", "Gop", "MB", "floor ms", "% of floor")
 NETWORK_HEAD = ("engine", "class", "median ms", "p10–p90", "time / first engine's", "verdict on the first")
 CSV_FIELDS = (
-    "model", "engine", "threads", "index", "kind", "nodes", "kernels", "template", "flops", "bytes",
-    "median_ms", "p10_ms", "p90_ms", "gflops", "gb_per_s", "intensity", "of_unit",
+    "model", "engine", "threads", "index", "kind", "nodes", "kernels", "template", "flops", "int_ops",
+    "bytes", "median_ms", "p10_ms", "p90_ms", "gflops", "gops", "gb_per_s", "intensity", "unit", "of_unit",
     "floor_ms", "bound", "of_floor", "same_as",
 )  # fmt: skip
 
@@ -61,7 +61,7 @@ def total_cells(result: Result) -> list[tuple[str, ...]]:
             str(row["count"]),
             f"{row['median_ms']:.3f}",
             f"{100 * row['share']:.1f}",
-            f"{row['flops'] / 1e9:.3f}",
+            f"{(row['flops'] + row['int_ops']) / 1e9:.3f}",
             f"{row['bytes'] / 1e6:.2f}",
             f"{row['floor_ms']:.3f}",
             f"{100 * row['of_floor']:.0f}",
@@ -102,8 +102,8 @@ def _ceiling_line(result: Result) -> str:
     """The ceilings in one line."""
     ceilings = result["ceilings"]
     read = ", ".join(f"{_size(point['bytes'])} {point['gb_per_s']:.0f}" for point in ceilings["read"])
-    rate = f"{ceilings['fma_gflops']:.0f} GFLOP/s fp32 multiply-add"
-    return f"ceilings at {ceilings['threads']} thread(s): {rate}; reading {read} GB/s"
+    rates = ", ".join(f"{unit} {rate:.0f}" for unit, rate in ceilings["units"].items())
+    return f"ceilings at {ceilings['threads']} thread(s): {rates} Gop/s; reading {read} GB/s"
 
 
 def layer_csv(result: Result) -> str:
@@ -129,9 +129,9 @@ def _cells(row: Result, whole: float) -> tuple[str, ...]:
         row["kernels"][0]["template"],
         f"{row['median_ms']:.4f}",
         f"{100 * row['median_ms'] / whole:.1f}",
-        f"{row['gflops']:.1f}",
+        f"{row['gops']:.1f}",
         f"{row['bytes'] / 1e6:.2f}",
-        f"{100 * row['of_unit']:.0f}",
+        "" if row["of_unit"] is None else f"{100 * row['of_unit']:.0f}",
         f"{row['floor_ms']:.4f}",
         f"{100 * row['of_floor']:.0f}",
         row["bound"],

@@ -22,13 +22,14 @@ def needed_flops(nodes: Sequence[onnx.NodeProto], shapes: Shapes) -> int | None:
 
 
 def _flops(node: onnx.NodeProto, shapes: Shapes) -> int | None:
-    operands = [shapes.get(name) for name in (*node.input[:2], node.output[0])]
-    first, second, result = (None if shape is None else tuple(shape) for shape in operands)
-    if first is None or second is None or (result is None and node.op_type not in _RECURRENT):
+    second = 3 if node.op_type in _QUANTISED else 1
+    operands = [shapes.get(name) for name in (node.input[0], node.input[second], node.output[0])]
+    x, w, y = (None if shape is None else tuple(shape) for shape in operands)
+    if x is None or w is None or (y is None and node.op_type not in _RECURRENT):
         return None
     if node.op_type in _RECURRENT:
-        return 2 * _recurrent(node, first, second)
-    return 2 * _COUNTS[node.op_type](node, first, second, result or ())
+        return 2 * _recurrent(node, x, w)
+    return 2 * _COUNTS[node.op_type](node, x, w, y or ())
 
 
 def _convolution(node: onnx.NodeProto, x: tuple[int, ...], w: tuple[int, ...], y: tuple[int, ...]) -> int:
@@ -57,10 +58,11 @@ def _recurrent(node: onnx.NodeProto, x: tuple[int, ...], w: tuple[int, ...]) -> 
 
 
 _RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates
+_QUANTISED = ("QLinearConv", "QLinearMatMul")  # scale and zero point stand behind each operand
 _COUNTS = {
-    "Conv": _convolution,
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), _convolution),
     "ConvTranspose": _transposed,
-    "MatMul": _product,
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _product),
     "Gemm": _general_product,
     **dict.fromkeys(_RECURRENT, _product),
 }

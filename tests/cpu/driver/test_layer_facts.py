@@ -8,6 +8,11 @@ import pytest
 import tilewright as tw
 from tilewright.config import usable_cpus
 from tilewright.errors import UsageError
+from tilewright.loops.parse import parse_kernel
+from tilewright.targets.cpu.ceilings import dot_text
+from tilewright.targets.cpu.codegen import kernel_text
+from tilewright.targets.cpu.codegen_dot import DOTS, QUADS
+from tilewright.targets.cpu.detect import from_features, host
 from tilewright_datasets import zoo
 
 
@@ -28,6 +33,37 @@ def test_every_span_of_a_trace_has_its_facts(tmp_path) -> None:
 def test_a_trace_says_what_turns_of_a_loop_take_together(tmp_path) -> None:
     executable = tw.compile(zoo.model_path("lstm_lm"), threads=1, cache_dir=tmp_path)
     assert 35 in {step["times"] for step in executable.package.segments[0].info["steps"]}
+
+
+def test_bytes_are_multiplied_in_loops_of_their_intrinsic(tmp_path) -> None:
+    executable = tw.compile(zoo.model_path("tvm_c2_int8"), threads=1, cache_dir=tmp_path)
+    (segment,) = executable.package.segments
+    work = max(segment.info["steps"], key=lambda step: step["int_ops"])
+    products = 2 * 56 * 56 * 64 * 64 * 9
+    assert products <= work["int_ops"] <= 1.05 * products
+    assert segment.info["int_ops"] == sum(step["int_ops"] for step in segment.info["steps"])
+    assert work["flops"] < 0.05 * products
+    if QUADS.on(host()):
+        assert work["intrinsics"] == {"dot_quads": products}
+
+
+def test_every_dot_product_of_this_machine_has_a_ceiling() -> None:
+    rates = tw.measure_ceilings(1).dots
+    assert list(rates) == [name for name, dot in DOTS.items() if dot.on(host())]
+    assert all(rate > 0 for rate in rates.values())
+
+
+AVX512 = frozenset(
+    {"avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16", "avx512vnni"}
+)
+
+
+@pytest.mark.parametrize("name", DOTS)
+def test_the_kernel_of_a_dot_product_is_one_instruction_a_chain(name) -> None:
+    machine = from_features("all", AVX512)
+    text = kernel_text(parse_kernel(dot_text(name, machine.lanes(), 1)), machine)
+    assert machine.lanes() == 16
+    assert text.count(f"@{DOTS[name].callee}.512(") == 12 + 1, "a call for each chain, and the declaration"
 
 
 def test_ceilings_are_those_of_the_widest_vectors() -> None:

@@ -1,6 +1,7 @@
 """Layers: cutting a model, counting its work, grouping steps, floors, totals and tables."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx import TensorProto, helper
 
 from tilewright.errors import UsageError
 from tilewright_bench.engines.base import Profiled, Step
-from tilewright_bench.layers.floors import floor_of
+from tilewright_bench.layers.floors import as_json, floor_of, unit_of
 from tilewright_bench.layers.profiles import inside_rows
 from tilewright_bench.layers.rows import kernel_kind, layer_row, leftover_row, totals
 from tilewright_bench.layers.steps import TimedStep, grouped, traced
@@ -25,10 +26,11 @@ DIGEST = "0123456789ab"
 
 @dataclass(frozen=True)
 class FlatCeilings:
-    """100 GFLOP/s; 50 GB/s below 1 MB, 10 above."""
+    """100 GFLOP/s, 200 for pairs and 400 for quads; 50 GB/s below 1 MB, 10 above."""
 
     threads: int = 1
     fma_gflops: float = 100.0
+    dots: Mapping[str, float] = field(default_factory=lambda: {"dot_pairs": 200.0, "dot_quads": 400.0})
     read: tuple[tuple[int, float], ...] = ((1000, 50.0), (1_000_000, 10.0))
 
     def bandwidth(self, footprint: int) -> float:
@@ -79,6 +81,7 @@ def test_equal_layers_have_equal_keys_whatever_their_weights() -> None:
         ("lstm_lm", ("lstm1",), 35 * 4 * 650 * (650 + 650)),
         ("lstm_lm", ("decoder.matmul", "decoder.add"), 35 * 650 * 10000),
         ("tvm_d1", ("conv",), 112 * 112 * 32 * 9),
+        ("tvm_c2_int8", ("conv",), 56 * 56 * 64 * 64 * 9),
     ],
 )
 def test_needed_work_is_counted_from_the_model(name: str, nodes: tuple[str, ...], macs: int) -> None:
@@ -119,6 +122,50 @@ def test_the_floor_is_the_slower_of_work_and_memory() -> None:
     assert (memory.bound, memory.ms) == ("read", pytest.approx(10))
     needed = floor_of([step("a", flops=2 * 10**9).step], 10**9, ceilings)
     assert needed.ms == pytest.approx(10), "what a tile computes in vain is no part of the floor"
+
+
+def on(unit: str, flops: int = 0, int_ops: int = 0, plain: int = 0) -> TimedStep:
+    """A step of a millisecond, its products in loops of an intrinsic, with flops beside them."""
+    made = step("conv", ("conv1",), flops + plain)
+    parts = replace(made.step, int_ops=int_ops, intrinsics={unit: flops + int_ops})
+    return TimedStep(parts, made.ms)
+
+
+@pytest.mark.parametrize(
+    ("timed", "unit", "ms"),
+    [
+        (on("dot_pairs", flops=10**9), "bf16", 5.0),
+        (on("dot_quads", int_ops=10**9), "int8", 2.5),
+        (on("dot_quads", int_ops=10**9, plain=10**8), "int8", 3.5),
+    ],
+)
+def test_products_are_held_against_the_unit_that_does_them(timed: TimedStep, unit: str, ms: float) -> None:
+    floor = floor_of([timed.step], None, FlatCeilings())
+    assert (floor.bound, floor.ms) == (unit, pytest.approx(ms))
+
+
+def test_an_instruction_that_the_machine_lacks_has_no_part_in_the_floor() -> None:
+    ceilings = FlatCeilings(dots={})
+    floor = floor_of([on("dot_pairs", flops=10**9).step], None, ceilings)
+    assert (floor.bound, floor.ms) == ("fma", pytest.approx(10))
+    assert as_json(ceilings)["units"] == {"fma": 100.0}
+
+
+def test_tiles_that_are_not_measured_leave_the_reading() -> None:
+    timed = on("dot_tile_quads", int_ops=10**9)
+    made = replace(timed.step, bytes=10**8, footprint=10**8)
+    assert unit_of([made], FlatCeilings()) == ("amx_int8", None)
+    floor = floor_of([made], None, FlatCeilings())
+    assert (floor.bound, floor.ms) == ("read", pytest.approx(10))
+
+
+def test_needed_work_is_of_the_kind_that_is_executed(dqn: Whole) -> None:
+    cut = dqn.cut(("conv1", "relu1"))
+    (layer,), _ = grouped([on("dot_quads", int_ops=10**7, plain=10**6)], dqn.names)
+    row = layer_row(0, layer, cut, FlatCeilings())
+    assert (row["flops"], row["int_ops"], row["unit"]) == (0, cut.flops, "int8")
+    assert (row["executed_flops"], row["executed_int_ops"]) == (10**6, 10**7)
+    assert row["of_unit"] == pytest.approx(row["gops"] / 400)
 
 
 def test_rows_and_totals_and_tables_agree(dqn: Whole) -> None:

@@ -1,5 +1,5 @@
-"""What this machine can do at most, measured by two generated kernels: multiply-adds that stay in registers,
-and reading memory.
+"""What this machine can do at most, measured by generated kernels: multiply-adds that stay in registers, dot
+products of each instruction that it has, and reading memory.
 
 They take the way of every other kernel (loop program, code generation, image, thread pool), so their figures
 are what this code generator reaches, not what a data sheet promises.
@@ -8,18 +8,19 @@ are what this code generator reaches, not what a data sheet promises.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from tilewright.config import CompileOptions, usable_cpus
-from tilewright.dtypes import F32
 from tilewright.errors import UsageError
 from tilewright.loops.ir import Role
 from tilewright.loops.parse import parse_kernel
 from tilewright.program.callee import Callee
 from tilewright.program.ir import CallKernel, Memory, Operand, Program, Space
 from tilewright.program.planner import plan
+from tilewright.targets.cpu.codegen_dot import DOTS, LANE_BITS
 from tilewright.targets.cpu.device import CpuDevice
 from tilewright.targets.cpu.target import CpuTarget
 
@@ -35,11 +36,14 @@ _RUNS = 40  # the best counts: whatever else runs on the machine only makes a ru
 class Ceilings:
     """fma_gflops: fp32 multiply-adds of all threads together, two operations each.
 
+    dots: 10^9 operations a second in loops of an intrinsic, by its name, for the instructions that the
+    machine has; AMX tiles are not measured.
     read: (footprint in bytes, GB/s) of all threads together, footprints ascending.
     """
 
     threads: int
     fma_gflops: float
+    dots: Mapping[str, float]
     read: tuple[tuple[int, float], ...]
 
     def bandwidth(self, footprint: int) -> float:
@@ -61,6 +65,7 @@ def measure_ceilings(threads: int | None = None, options: CompileOptions | None 
     lanes = target.machine.lanes()
     operations = 2 * _CHAINS * lanes * _STEPS * count
     fma = operations / _best_seconds(target, _fma_text(lanes, count), {}, count)
+    dots = {name: _dot_rate(target, name, count) for name, dot in DOTS.items() if dot.on(target.machine)}
     read = []
     for size in _FOOTPRINTS:
         rows = size // (4 * _CHAINS * lanes)
@@ -68,7 +73,7 @@ def measure_ceilings(threads: int | None = None, options: CompileOptions | None 
         turns = max(1, _READ_BYTES // size)
         seconds = _best_seconds(target, _read_text(lanes, count, rows, turns), {"x": data}, count)
         read.append((int(data.nbytes), turns * data.nbytes / seconds / 1e9))
-    return Ceilings(count, fma / 1e9, tuple(read))
+    return Ceilings(count, fma / 1e9, dots, tuple(read))
 
 
 def _fma_text(lanes: int, threads: int) -> str:
@@ -80,6 +85,35 @@ def _fma_text(lanes: int, threads: int) -> str:
 {_chains(lanes, "s[{c}, v] = b[v]")}
       serial for k in 0 .. +{_STEPS} {{
 {_chains(lanes, "s[{c}, v] = ((s[{c}, v] * a[v]) + b[v])")}
+      }}
+{_chains(lanes, "y[t, {c}, v] = s[{c}, v]")}
+    }}
+  }}
+}}
+"""
+
+
+def _dot_rate(target: CpuTarget, name: str, threads: int) -> float:
+    """10^9 operations a second of an instruction that the machine has."""
+    dot = DOTS[name]
+    lanes = min(target.machine.vector_bits, dot.widest(target.machine)) // LANE_BITS
+    operations = 2 * dot.terms * _CHAINS * lanes * _STEPS * threads
+    return operations / _best_seconds(target, dot_text(name, lanes, threads), {}, threads) / 1e9
+
+
+def dot_text(name: str, lanes: int, threads: int) -> str:
+    """Every chain adds the same products of a lane's factors, which stay in registers."""
+    dot = DOTS[name]
+    zero = f"{0.0 if dot.sums.is_float else 0}:{dot.sums}"
+    step = f"(s[{{c}}, v] + (cast:{dot.sums}(x[j]) * cast:{dot.sums}(w[v, j])))"
+    terms = f"serial for j in 0 .. +{dot.terms} {{{{ s[{{c}}, v] = {step} }}}}"
+    operands = f"@in x: {dot.x}[{dot.terms}], @in w: {dot.w}[{lanes},{dot.terms}]"
+    return f"""kernel {name}_ceiling({operands}, @out y: {dot.sums}[{threads},{_CHAINS},{lanes}]) {{
+  parallel for t in 0 .. +{threads} {{
+    alloc s: {dot.sums}[{_CHAINS},{lanes}] in register {{
+{_chains(lanes, f"s[{{c}}, v] = {zero}")}
+      serial for k in 0 .. +{_STEPS} {{
+{_chains(lanes, terms, f"tensorized({name}) ")}
       }}
 {_chains(lanes, "y[t, {c}, v] = s[{c}, v]")}
     }}
@@ -107,9 +141,9 @@ def _read_text(lanes: int, threads: int, rows: int, turns: int) -> str:
 """
 
 
-def _chains(lanes: int, statement: str) -> str:
+def _chains(lanes: int, statement: str, intrinsic: str = "") -> str:
     lines = [
-        f"vectorized for v in 0 .. +{lanes} {{ {statement.format(c=c, at=c * lanes)} }}"
+        f"vectorized {intrinsic}for v in 0 .. +{lanes} {{ {statement.format(c=c, at=c * lanes)} }}"
         for c in range(_CHAINS)
     ]
     return "\n".join(lines)
@@ -132,8 +166,8 @@ def _best_seconds(target: CpuTarget, text: str, constants: dict[str, np.ndarray]
         kernels={kernel.name: Callee.of(kernel)},
     )
     loaded = CpuDevice().load(target.assemble(program, plan(program)), threads)
-    inputs = [np.full(m.shape, 0.5, F32.numpy) for _, m in program.inputs]
-    outputs = [np.empty(m.shape, F32.numpy) for _, m in program.outputs]
+    inputs = [np.full(m.shape, 0.5 if m.dtype.is_float else 1, m.dtype.numpy) for _, m in program.inputs]
+    outputs = [np.empty(m.shape, m.dtype.numpy) for _, m in program.outputs]
     seconds = []
     for _ in range(_RUNS):
         start = time.perf_counter()
