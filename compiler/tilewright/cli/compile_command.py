@@ -10,9 +10,10 @@ from rich.console import Console
 
 from tilewright.binding import UnboundExecutable
 from tilewright.cli.models import model_file
-from tilewright.cli.output import byte_text, check_writable, compile_progress
+from tilewright.cli.output import byte_text, check_writable, compile_progress, is_device
 from tilewright.config import CompileOptions
 from tilewright.driver import compile_with
+from tilewright.errors import UsageError
 from tilewright.runtime.executable import Executable
 from tilewright.source import Source
 
@@ -32,6 +33,8 @@ def compile_to_file(
     Raises UsageError for an unwritable output, and for one that is the model or the profile.
     """
     check_writable(output, Path(name), options.machine)
+    if is_device(output):
+        raise UsageError(f"{output} is no file, as an artefact is; give the name of one")
     start = time.perf_counter()
     executable = compile_named(name, replace(options, dump_dir=dump_dir), quiet)
     if isinstance(executable, UnboundExecutable):

@@ -40,15 +40,23 @@ def check_json(destination: str | None, *read: Path | None) -> None:
         check_writable(Path(destination), *read)
 
 
+def is_device(path: Path) -> bool:
+    """Whether there is something that a file would take the place of: a pipe, /dev/null."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def same_file(a: Path, b: Path) -> bool:
     """Whether two names lead to one file that exists, through links too."""
     return a.exists() and b.exists() and a.samefile(b)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a file whole or not at all. Raises UsageError."""
+    """Writes a file whole or not at all, or to a device. Raises UsageError."""
     check_writable(path)
     try:
+        if is_device(path):
+            path.write_text(text)
+            return
         handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         try:
             with os.fdopen(handle, "w") as file:

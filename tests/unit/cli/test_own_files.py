@@ -1,6 +1,7 @@
 """A result never replaces a file that the command reads: it is refused before any work."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -41,3 +42,18 @@ def test_json_that_cannot_be_written_is_refused_before_any_work(tilewright, mode
     assert done.code == 2
     assert "none/x.json cannot be written" in done.err
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_device_is_written_to_and_not_replaced(tilewright, model, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert tilewright("show-versions", "--json", "pipe").code == 0
+        assert json.loads(os.read(reader, 1 << 16))["tilewright"]
+    finally:
+        os.close(reader)
+    refused = tilewright("compile", "two.onnx", "-o", "pipe", "--dim", "n=1")
+    assert refused.code == 2
+    assert "pipe is no file" in refused.err
+    assert pipe.is_fifo()
