@@ -37,7 +37,7 @@ def run_bench(
 
     Raises UsageError for what cannot be run at all.
     """
-    outputs.prepare()
+    outputs.prepare(models)
     specs = engines_of(engines)
     names = [*models, *(suite_names(suite) if suite else [])]
     if not names:
@@ -65,7 +65,7 @@ def run_selftest(
     outputs: Outputs,
 ) -> bool:
     """Run the self-test and print its figures as JSON; False when the method could not tell."""
-    outputs.prepare()
+    outputs.prepare(models)
     if len(models) > 1 or len(engines) > 1:
         raise UsageError("--selftest takes at most one MODEL and one --engine")
     spec = parse_engine(engines[0] if engines else ENGINE)

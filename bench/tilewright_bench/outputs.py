@@ -1,7 +1,7 @@
 """Where the results of a command go."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,11 +27,14 @@ class Outputs:
     def shows_tables(self) -> bool:
         return self.json_to != "-"
 
-    def prepare(self) -> None:
-        """Refuse an unwritable destination before anything is measured. Raises UsageError."""
+    def prepare(self, models: Sequence[str] = ()) -> None:
+        """Refuse an unwritable destination, or one of the models, before anything is measured.
+
+        Raises UsageError.
+        """
         show_tracebacks(self.verbose)
         for destination in (self.json_to, self.csv_to, self.md_to):
-            check_writable(None if destination is None else str(destination))
+            check_writable(None if destination is None else str(destination), models)
 
     def write(self, result: Mapping[str, Any], csv: str = "", md: str = "") -> None:
         """Write what was asked for, after the tables were shown: a full disk must not take them too.

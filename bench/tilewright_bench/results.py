@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,11 +45,13 @@ def write_text(text: str, path: Path) -> None:
             draft.unlink()
 
 
-def check_writable(destination: str | None) -> None:
-    """Refuse before a long run what could not be written after it. Raises UsageError."""
+def check_writable(destination: str | None, models: Sequence[str] = ()) -> None:
+    """Refuse before a long run what could not be written after it, and a model. Raises UsageError."""
     if destination in (None, "-"):
         return
     path = Path(str(destination))
+    if path.exists() and any(Path(model).exists() and path.samefile(model) for model in models):
+        raise UsageError(f"cannot write {path}: it is the model, which would be lost; give another file")
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder")
     if _is_device(path) and os.access(path, os.W_OK):

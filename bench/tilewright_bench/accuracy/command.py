@@ -51,7 +51,7 @@ def run_accuracy(
 
     Raises UsageError or DataError for what cannot be run at all.
     """
-    outputs.prepare()
+    outputs.prepare(models)
     if not models:
         raise UsageError("nothing to measure: give a MODEL")
     specs = engines_of(engines)

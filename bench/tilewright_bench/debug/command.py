@@ -46,7 +46,7 @@ def run_debug(request: Request, settings: Settings) -> bool:
     Raises UsageError for what cannot be run, RunError when an engine fails.
     """
     show_tracebacks(request.verbose)
-    check_writable(request.json_to)
+    check_writable(request.json_to, [request.model])
     if request.mode not in MODES:
         raise UsageError(f"--mode {request.mode} is not known; choose one of {', '.join(MODES)}")
     if not request.tolerance >= 0:

@@ -29,7 +29,7 @@ def run_layers(
     """Measure, write, show; False when an engine failed on a layer. `command` is what the user gave, for the
     result. Raises UsageError.
     """
-    outputs.prepare()
+    outputs.prepare([model])
     specs = engines_of(engines)
     found = find_model(model)
     check_model(found, settings.dims)

@@ -176,3 +176,23 @@ def test_an_error_in_the_process_of_a_selftest_is_told(app: typer.Typer, tiny_mo
     done = CliRunner().invoke(app, [*arguments, "--precision", "bf16", "-q"])
     assert isinstance(done.exception, RunError)
     assert "bf16 is not one of fp32" in str(done.exception)
+
+
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("bench", "--json"),
+        ("bench", "--csv"),
+        ("layers", "--md"),
+        ("accuracy", "--json"),
+        ("debug", "--json"),
+    ],
+)
+def test_a_model_is_not_replaced_by_a_result(
+    app: typer.Typer, tiny_model: Path, command: str, option: str
+) -> None:
+    before = tiny_model.read_bytes()
+    done = CliRunner().invoke(app, [command, str(tiny_model), option, str(tiny_model)])
+    assert isinstance(done.exception, UsageError)
+    assert "it is the model, which would be lost" in str(done.exception)
+    assert tiny_model.read_bytes() == before
