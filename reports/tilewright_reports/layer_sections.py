@@ -70,8 +70,17 @@ def _ceilings(ceilings: Json) -> str:
         f"{number(point['gb_per_s'], 0)} GB/s at {number(point['bytes'] / 1e6, 2)} MB"
         for point in ceilings["read"]
     )
-    rate = number(ceilings["fma_gflops"], 0)
-    return f"Measured ceilings: {rate} GFLOP/s of fp32 multiply-adds; reading {read}."
+    if _names_units(ceilings):
+        rates = ", ".join(f"{unit} {number(rate, 0)}" for unit, rate in ceilings["units"].items())
+        told = f"{rates} Gop/s, each layer held against the unit that does its products"
+    else:
+        told = f"{number(ceilings['fma_gflops'], 0)} GFLOP/s of fp32 multiply-adds"
+    return f"Measured ceilings: {told}; reading {read}."
+
+
+def _names_units(ceilings: Json) -> bool:
+    """Whether a file tells units apart; older ones hold every layer against fp32 multiply-adds."""
+    return "units" in ceilings
 
 
 def _layer_table(data: Json) -> Table:
@@ -79,14 +88,15 @@ def _layer_table(data: Json) -> Table:
     answers = {(answer["index"], answer["engine"]): answer for answer in data["alone"]}
     told = {(row["index"], row["engine"]): row["median_ms"] for row in data.get("inside") or []}
     tellers = list(dict.fromkeys(engine for _, engine in told))
+    units = _names_units(data["ceilings"])
     head = (
         "layer",
         "kind",
         "template",
         "ms",
-        "GFLOP/s",
+        "Gop/s" if units else "GFLOP/s",
         "MB",
-        "% of multiply-adds",
+        "% of unit" if units else "% of multiply-adds",
         "floor ms",
         "% of floor",
     )
@@ -96,9 +106,9 @@ def _layer_table(data: Json) -> Table:
             row["kind"],
             row["kernels"][0]["template"],
             milliseconds(row["median_ms"]),
-            number(row["gflops"], 1),
+            number(row["gops" if units else "gflops"], 1),
             number(row["bytes"] / 1e6, 2),
-            number(100 * row["of_unit"], 0),
+            number(None if row["of_unit"] is None else 100 * row["of_unit"], 0),
             milliseconds(row["floor_ms"]),
             number(100 * row["of_floor"], 0),
             *(milliseconds(told.get((row["index"], engine))) for engine in tellers),
@@ -130,13 +140,14 @@ def _totals_table(totals: Sequence[Json]) -> Table:
             str(row["count"]),
             milliseconds(row["median_ms"]),
             number(100 * row["share"], 1),
-            number(row["flops"] / 1e9, 3),
+            number((row["flops"] + row.get("int_ops", 0)) / 1e9, 3),
             milliseconds(row["floor_ms"]),
             number(100 * row["of_floor"], 0),
         )
         for row in totals
     ]
-    return table(("kind", "count", "ms", "%", "GFLOP", "floor ms", "% of floor"), cells, ("kind",))
+    work = "Gop" if any("int_ops" in row for row in totals) else "GFLOP"  # older files count no integers
+    return table(("kind", "count", "ms", "%", work, "floor ms", "% of floor"), cells, ("kind",))
 
 
 def _network_table(networks: Sequence[Json]) -> Table:

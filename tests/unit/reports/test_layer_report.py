@@ -55,6 +55,25 @@ def made(write_json: WriteJson, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
+def test_layers_are_held_against_the_units_that_their_file_names(
+    write_json: WriteJson, tmp_path: Path
+) -> None:
+    result = layers_result()
+    result["ceilings"]["units"] = {"fma": 200.0, "int8": 800.0}
+    conv, pack = result["rows"]
+    conv |= {"gops": 1234.5, "of_unit": None}
+    pack |= {"gops": 0.0}
+    for row in result["totals"]:
+        row |= {"flops": 0, "int_ops": 7 * 10**9}
+    assert run_report([], [], None, tmp_path / "out", [write_json("l.json", result)])
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "fma 200, int8 800 Gop/s" in page
+    assert "% of unit" in page
+    assert "1234.5" in page
+    assert "7.000" in page
+    assert "% of multiply-adds" not in page
+
+
 def test_layers_stand_on_the_page_with_their_roofline(made: Path) -> None:
     page = (made / "report.md").read_text()
     assert "Layers of resnet18 in bf16: 1 thread" in page
