@@ -26,6 +26,9 @@ MODES := build/modes
 MODE_ENGINES_fp32-fast := --engine tilewright:cpu --engine tilewright:cpu,precision=fp32 --engine ort --engine openvino,precision=fp32
 MODE_ENGINES_bf16 := --engine tilewright:cpu --engine openvino
 
+# Quantised layers: products of bytes, exact on both sides.
+BYTES := build/bytes
+
 # What single parts of the CPU target bring. Leaving out `direct` or `packing` takes Winograd along, so both are
 # also compared with the compiler that lacks Winograd alone.
 ABLATIONS := build/ablations
@@ -37,7 +40,7 @@ without := --engine tilewright:cpu,without=
 # What is measured must be committed; the argument says why.
 committed = @test -z "$$(git status --porcelain --untracked-files=no)" || { echo "commit first: $(1)" >&2; exit 2; }
 
-.PHONY: report publish speed modes ablations check-report test slow fuzz lint asv clean
+.PHONY: report publish speed modes bytes ablations check-report test slow fuzz lint asv clean
 .DELETE_ON_ERROR:
 
 report: $(INSTALLED)
@@ -83,6 +86,17 @@ modes: $(INSTALLED)
 	$(BIN)/tilewright report $(foreach name,fp32-fast-1 fp32-fast-2 bf16-1 bf16-2,--bench $(MODES)/$(name).json) \
 		-o reports/published/cpu-modes
 	$(BIN)/tilewright report --check -o reports/published/cpu-modes
+
+# Some ten minutes on a quiet machine.
+bytes: $(INSTALLED)
+	$(call committed,a snapshot must name its code)
+	mkdir -p $(BYTES)
+	for threads in 1 2; do \
+		$(BIN)/tilewright bench --suite tvm-table2-int8 $(ENGINES) --threads $$threads --duration $(DURATION) \
+			--json $(BYTES)/table2-$$threads.json || exit 1; \
+	done
+	$(BIN)/tilewright report --bench $(BYTES)/table2-1.json --bench $(BYTES)/table2-2.json -o reports/published/cpu-bytes
+	$(BIN)/tilewright report --check -o reports/published/cpu-bytes
 
 # Some ten minutes on a quiet machine.
 ablations: $(INSTALLED)
