@@ -1,5 +1,6 @@
 """The command `tilewright`: one typer application that every room adds its commands to."""
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
@@ -68,7 +69,12 @@ def _command(error: Exception) -> str:
 def main() -> None:
     """Entry point of the console script."""
     load_commands()
-    sys.exit(run())
+    code = run()
+    try:
+        sys.stdout.flush()
+    except OSError:  # `run` has said so; Python would write what is left once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 if __name__ == "__main__":
